@@ -397,18 +397,62 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
   return options;
 }
 
+/// Weights of so many bytes are laid out while they load by --weights auto:
+/// many disks have no room for a second copy, and to read one takes longer than
+/// to lay out what was read.
+constexpr int64_t kLoadedFrom = int64_t(16) << 30;
+/// The choice is mentioned from so many bytes on.
+constexpr int64_t kWorthANote = int64_t(256) << 20;
+
+/// Returns the seconds in which the host lays out weights whose file is in
+/// memory already. A core packs some 1.5 GB/s, and each byte is moved about
+/// five times: out of the page cache, into a cache, to memory that was just
+/// cleared.
+double layOutSeconds(int64_t bytes, const DeviceDesc &host) {
+  double rate =
+      std::min(host.cores * 1.5e9, host.read.planned(Peak::kAssumedRead) / 5);
+  return double(bytes) / rate;
+}
+
+/// Says what --weights auto chose, and what the other way costs.
+std::string weightsNote(int64_t bytes, bool isLoaded, const DeviceDesc &host) {
+  std::string size = moert::humanBytes(double(bytes));
+  std::string start = fmt::format("about {:.1f} s at each start once the model "
+                                  "is in memory",
+                                  layOutSeconds(bytes, host));
+  return isLoaded
+             ? fmt::format("--weights auto: {} of weights are laid out while "
+                           "they load, {}; --weights pack would write them to "
+                           "the disk and map them at once",
+                           size, start)
+             : fmt::format("--weights auto: {} of weights are written as they "
+                           "are read and mapped at once; --weights load would "
+                           "leave them in the model file alone and lay them "
+                           "out, {}",
+                           size, start);
+}
+
 } // namespace
 
-Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
-                   const CompileInputs &given) {
+StatusOr<std::string> packWeights(mlir::ModuleOp module,
+                                  const CompileRequest &request,
+                                  const CompileInputs &given) {
+  const int64_t bytes = mlir::plan::loadableBytes(module);
+  const bool isAuto = request.weights == "auto" && !request.blankWeights;
+  const bool loads = request.weights == "load" ||
+                     request.weights == "reference" ||
+                     (isAuto && bytes >= kLoadedFrom);
   mlir::PassManager manager(module.getContext());
   manager.addPass(mlir::plan::createPlanPackWeightsPass(
-      {.all = request.weights == "pack", .load = request.weights == "load"}));
+      {.all = request.weights == "pack", .load = loads}));
   if (mlir::failed(manager.run(module)))
     return Status(StatusCode::Internal, "plan-pack-weights failed");
   MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
                        placeOptions(request, given));
-  return checkWeightsPlace(module, options);
+  MOE_RETURN_IF_ERROR(checkWeightsPlace(module, options));
+  return isAuto && bytes >= kWorthANote
+             ? weightsNote(bytes, loads, given.target.host())
+             : std::string();
 }
 
 Status writePair(mlir::ModuleOp module, const CompileRequest &request,
@@ -635,7 +679,10 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
   if (!one.program)
     return std::move(one.report);
-  MOE_RETURN_IF_ERROR(packWeights(*one.module, request, given));
+  MOE_ASSIGN_OR_RETURN(std::string note,
+                       packWeights(*one.module, request, given));
+  if (!note.empty())
+    one.report.notes.push_back(std::move(note));
   MOE_RETURN_IF_ERROR(addTokenizer(one.program, given.model,
                                    !request.noTokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));

@@ -75,10 +75,12 @@ moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                std::optional<PassFailure> &failed);
 
 /// Decides which weights of the module's programs are written, and checks that
-/// they have enough space and a permitted path. Called before kernels are
-/// compiled, because that takes long too.
-moert::Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
-                          const CompileInputs &given);
+/// they have enough space and a permitted path. Returns what to tell the user
+/// about the decision, or "". Called before kernels are compiled, because that
+/// takes long too.
+moert::StatusOr<std::string> packWeights(mlir::ModuleOp module,
+                                         const CompileRequest &request,
+                                         const CompileInputs &given);
 
 /// Compiles the plan's GPU kernels.
 moert::Status compileKernels(mlir::plan::ProgramOp program,

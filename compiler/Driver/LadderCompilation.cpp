@@ -256,7 +256,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   for (Lowered &rung : rungs)
     rung.program->moveBefore(module->getBody(), module->getBody()->end());
-  MOE_RETURN_IF_ERROR(packWeights(*module, request, given));
+  MOE_ASSIGN_OR_RETURN(std::string note, packWeights(*module, request, given));
   std::vector<std::vector<std::string>> notes, remarks;
   for (Lowered &rung : rungs) {
     // This adds the notes about the vocabulary; the file stores it only once.
@@ -271,6 +271,8 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   CompileReport report;
   report.output = outputOf(request);
   report.notes = textsOf(notes);
+  if (!note.empty())
+    report.notes.push_back(std::move(note));
   report.remarks = textsOf(remarks);
   MOE_RETURN_IF_ERROR(writePair(*module, request, given, report));
   return report;

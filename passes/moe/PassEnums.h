@@ -38,7 +38,7 @@ inline auto mlaFormValues() {
 
 inline auto weightsModeValues() {
   return llvm::cl::values(
-      clEnumValN(WeightsMode::Auto, "auto", "pack what gets faster by it"),
+      clEnumValN(WeightsMode::Auto, "auto", "pack or load what gets faster by it"),
       clEnumValN(WeightsMode::Pack, "pack", "write plan.weights"),
       clEnumValN(WeightsMode::Load, "load", "lay out while loading"),
       clEnumValN(WeightsMode::Reference, "reference",

@@ -358,7 +358,7 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
     Before that, every weight that gemms read gets one layout per device, the same in
     all phases: a layout that kernels read faster than the model file's rows, if there
     is such a gemm for each use (passes/moe/kernels/WeightLayouts.h). With
-    `weights=reference`, all weights keep the file's layout.
+    `weights=reference`, weights of the host keep the file's layout.
 
     Invariant: every op with a cost has `moe.kernels`, which `selectedInstructions`
     joins with its instructions. A missing kernel is an error that names the op, the

@@ -95,6 +95,23 @@ private:
   uint64_t end = 0;
 };
 
+bool isToBePacked(WeightEntryInterface entry, bool all) {
+  return (all || !entry.isInFile()) &&
+         llvm::any_of(entry->getUsers(), llvm::IsaPred<InstOp>);
+}
+
+/// Returns the weights of model files whose rows, one after another, are those
+/// of the entry; none if they are computed in another way.
+SmallVector<Value> sourcesOf(WeightEntryInterface entry) {
+  Value rows = entry.getUnpacked();
+  if (rows.getDefiningOp<WeightOp>())
+    return {rows};
+  auto derived = rows.getDefiningOp<DerivedOp>();
+  if (derived && isa<moe::StackAttr>(derived.getSource()))
+    return derived.getParts();
+  return {};
+}
+
 struct PlanPackWeights : plan::impl::PlanPackWeightsPassBase<PlanPackWeights> {
   using PlanPackWeightsPassBase::PlanPackWeightsPassBase;
 
@@ -110,28 +127,12 @@ struct PlanPackWeights : plan::impl::PlanPackWeightsPassBase<PlanPackWeights> {
   }
 
 private:
-  bool isToBePacked(WeightEntryInterface entry) const {
-    return (all || !entry.isInFile()) &&
-           llvm::any_of(entry->getUsers(), llvm::IsaPred<InstOp>);
-  }
-
-  /// Returns the weights of model files whose rows, one after another, are
-  /// those of the entry; none if they are computed in another way.
-  static SmallVector<Value> sourcesOf(WeightEntryInterface entry) {
-    Value rows = entry.getUnpacked();
-    if (rows.getDefiningOp<WeightOp>())
-      return {rows};
-    auto derived = rows.getDefiningOp<DerivedOp>();
-    if (derived && isa<moe::StackAttr>(derived.getSource()))
-      return derived.getParts();
-    return {};
-  }
-
   /// The program's entry for plan.weights, or null if it reads nothing of it.
   FileOp pack(ProgramOp program, Packing &packing) {
     Block &block = program.getBody().front();
     auto entries = llvm::to_vector(block.getOps<WeightEntryInterface>());
-    if (llvm::none_of(entries, [&](auto entry) { return isToBePacked(entry); }))
+    if (llvm::none_of(entries,
+                      [&](auto entry) { return isToBePacked(entry, all); }))
       return {};
     OpBuilder builder(entries.front());
     auto createFile = [&](FileKind kind) {
@@ -144,7 +145,7 @@ private:
     auto loaded = createFile(FileKind::Loaded);
     uint64_t loadedEnd = 0;
     for (WeightEntryInterface entry : entries) {
-      if (!isToBePacked(entry))
+      if (!isToBePacked(entry, all))
         continue;
       WeightShape shape = entry.getWeightShape();
       SmallVector<Value> sources;
@@ -185,3 +186,15 @@ private:
 };
 
 } // namespace
+
+int64_t mlir::plan::loadableBytes(mlir::ModuleOp module) {
+  int64_t most = 0;
+  for (ProgramOp program : module.getOps<ProgramOp>()) {
+    int64_t bytes = 0;
+    for (auto entry : program.getBody().front().getOps<WeightEntryInterface>())
+      if (isToBePacked(entry, /*all=*/false) && !sourcesOf(entry).empty())
+        bytes += entry.getWeightShape().bytes();
+    most = std::max(most, bytes);
+  }
+  return most;
+}

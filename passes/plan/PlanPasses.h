@@ -31,6 +31,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options);
 
+/// Returns the bytes of weights that plan-pack-weights with `load` leaves to
+/// moert and otherwise writes; of several programs, those of the one with most.
+int64_t loadableBytes(::mlir::ModuleOp module);
+
 /// Registers the passes and `moe-plan` with the global pass registry.
 void registerPlanPassesAndPipeline();
 

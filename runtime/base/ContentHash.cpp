@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <xxhash.h>
 
@@ -15,6 +16,13 @@ constexpr uint64_t kReadBytes = 4 * kHashBlock;
 
 using HashState =
     std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t *)>;
+
+HashState newHashState() {
+  HashState state(XXH3_createState(), XXH3_freeState);
+  if (!state)
+    throw std::bad_alloc();
+  return state;
+}
 
 std::string canonical(XXH128_hash_t hash) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -79,7 +87,7 @@ std::string contentHash(std::span<const uint8_t> bytes) {
 }
 
 StatusOr<std::string> hashHeader(const InputFile &file, uint64_t bytes) {
-  HashState state(XXH3_createState(), XXH3_freeState);
+  HashState state = newHashState();
   XXH3_128bits_reset(state.get());
   std::vector<uint8_t> buffer(std::min(bytes, kHashBlock));
   for (uint64_t at = 0; at < bytes;) {
@@ -92,7 +100,7 @@ StatusOr<std::string> hashHeader(const InputFile &file, uint64_t bytes) {
 }
 
 uint64_t hash64(std::initializer_list<std::span<const uint8_t>> parts) {
-  HashState state(XXH3_createState(), XXH3_freeState);
+  HashState state = newHashState();
   XXH3_64bits_reset(state.get());
   for (std::span<const uint8_t> part : parts)
     XXH3_64bits_update(state.get(), part.data(), part.size());
@@ -217,8 +225,10 @@ Status hashWeights(const InputFile &file, WeightHasher &hasher,
                    const PiecesOptions &options) {
   std::vector<Extent> pieces = piecesOf(hasher.weights());
   (void)::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  PiecesOptions reading = options;
+  reading.waits = true;
   return forEachPiece(
-      pieces.size(), sumOf(pieces), options, [&]() -> PieceTask {
+      pieces.size(), sumOf(pieces), reading, [&]() -> PieceTask {
         auto buffer = std::make_shared<std::vector<uint8_t>>();
         return [&, buffer](size_t index) -> StatusOr<uint64_t> {
           const Extent &piece = pieces[index];

@@ -33,20 +33,66 @@ std::string cpuModelName() {
 }
 
 namespace {
-/// Lowers `memory` to the limits in `file` of `group`, a path below `root`, and
-/// of the groups that contain it.
-void lowerToGroups(const std::string &root, std::string group, const char *file,
-                   MemoryLimit &memory) {
-  for (;;) {
-    // "max" (no limit) fails to parse.
-    std::ifstream limitFile(root + group + "/" + file);
-    if (uint64_t limit = 0; limitFile >> limit && limit > 0 &&
-                            (memory.bytes == 0 || limit < memory.bytes))
-      memory = {limit, true};
-    if (group.empty())
-      return;
-    group.resize(group.find_last_of('/'));
+/// Names of a control group's files, and of lines in its statistics that count
+/// all groups below it too.
+struct GroupFiles {
+  const char *limit, *usage, *inactive, *active;
+};
+constexpr GroupFiles kVersion1{"/memory.limit_in_bytes",
+                               "/memory.usage_in_bytes", "total_inactive_file",
+                               "total_active_file"};
+constexpr GroupFiles kVersion2{"/memory.max", "/memory.current",
+                               "inactive_file", "active_file"};
+
+uint64_t numberIn(const std::string &path) {
+  // "max" (no limit) fails to parse.
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? number : 0;
+}
+
+/// Calls `visit(folder, files)` for this process's control groups and the
+/// groups that contain them.
+template <class Visit>
+void forEachGroup(const std::string &systemRoot, const std::string &processRoot,
+                  Visit visit) {
+  auto upwards = [&](const std::string &root, std::string group,
+                     const GroupFiles &files) {
+    for (;;) {
+      visit(root + group, files);
+      if (group.empty())
+        return;
+      group.resize(group.find_last_of('/'));
+    }
+  };
+  // Lines are such as "0::/user.slice" (version 2) and "7:memory:/docker/0123"
+  // (version 1). In a container the path may not exist; its root then has the
+  // limit.
+  std::ifstream groups(processRoot + "/self/cgroup");
+  std::string root = systemRoot + "/fs/cgroup";
+  upwards(root, "", kVersion2);
+  for (std::string line; std::getline(groups, line);) {
+    size_t controllers = line.find(':');
+    size_t path = line.find(":/", controllers);
+    if (path == std::string::npos)
+      continue;
+    std::string group = line.substr(path + 1);
+    if (line.substr(controllers, path - controllers + 1) == "::")
+      upwards(root, group, kVersion2);
+    else if (line.find("memory", controllers) < path)
+      upwards(root + "/memory", group, kVersion1);
   }
+}
+
+/// Returns what a group uses and cannot give back: its cache of files counts as
+/// free.
+uint64_t usedBy(const std::string &folder, const GroupFiles &files) {
+  uint64_t used = numberIn(folder + files.usage), cache = 0, value = 0;
+  std::ifstream lines(folder + "/memory.stat");
+  for (std::string key; lines >> key >> value;)
+    if (key == files.inactive || key == files.active)
+      cache += value;
+  return used > cache ? used - cache : 0;
 }
 } // namespace
 
@@ -56,23 +102,12 @@ MemoryLimit hostMemoryLimit(const std::string &systemRoot,
   MemoryLimit memory;
   if (pages > 0 && page > 0)
     memory.bytes = uint64_t(pages) * uint64_t(page);
-  // Lines are such as "0::/user.slice" (version 2) and "7:memory:/docker/0123"
-  // (version 1). In a container the path may not exist; its root then has the
-  // limit.
-  std::ifstream groups(processRoot + "/self/cgroup");
-  std::string root = systemRoot + "/fs/cgroup";
-  lowerToGroups(root, "", "memory.max", memory);
-  for (std::string line; std::getline(groups, line);) {
-    size_t controllers = line.find(':');
-    size_t path = line.find(":/", controllers);
-    if (path == std::string::npos)
-      continue;
-    std::string group = line.substr(path + 1);
-    if (line.substr(controllers, path - controllers + 1) == "::")
-      lowerToGroups(root, group, "memory.max", memory);
-    else if (line.find("memory", controllers) < path)
-      lowerToGroups(root + "/memory", group, "memory.limit_in_bytes", memory);
-  }
+  forEachGroup(systemRoot, processRoot,
+               [&](const std::string &folder, const GroupFiles &files) {
+                 uint64_t limit = numberIn(folder + files.limit);
+                 if (limit > 0 && (memory.bytes == 0 || limit < memory.bytes))
+                   memory = {limit, true};
+               });
   return memory;
 }
 
@@ -86,11 +121,19 @@ uint64_t memoryLine(std::string_view key, const std::string &processRoot) {
 
 uint64_t freeHostBytes(const std::string &systemRoot,
                        const std::string &processRoot) {
-  uint64_t limit = hostMemoryLimit(systemRoot, processRoot).bytes;
-  uint64_t available = memoryLine("MemAvailable:", processRoot);
-  if (limit == 0 || available == 0)
-    return std::max(limit, available);
-  return std::min(limit, available);
+  uint64_t free = hostMemoryLimit(systemRoot, processRoot).bytes;
+  if (uint64_t available = memoryLine("MemAvailable:", processRoot);
+      available > 0)
+    free = free > 0 ? std::min(free, available) : available;
+  forEachGroup(systemRoot, processRoot,
+               [&](const std::string &folder, const GroupFiles &files) {
+                 uint64_t limit = numberIn(folder + files.limit);
+                 uint64_t used = usedBy(folder, files);
+                 // 0 would stand for an unknown number.
+                 if (limit > 0 && limit < used + free)
+                   free = limit > used ? limit - used : 1;
+               });
+  return free;
 }
 
 CacheSizes hostCaches() {

@@ -32,8 +32,9 @@ MemoryLimit hostMemoryLimit(const std::string &systemRoot = "/sys",
 /// if there is no such line.
 uint64_t memoryLine(std::string_view key,
                     const std::string &processRoot = "/proc");
-/// Returns the part of the limit that other programs do not use now; the page
-/// cache counts as free. Returns 0 if it is unknown.
+/// Returns the part of the limit that is not in use now, on the machine and in
+/// the control groups; the page cache counts as free. Returns 0 if it is
+/// unknown.
 uint64_t freeHostBytes(const std::string &systemRoot = "/sys",
                        const std::string &processRoot = "/proc");
 inline uint64_t hostMemoryBytes() { return hostMemoryLimit().bytes; }

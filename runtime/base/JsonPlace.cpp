@@ -175,16 +175,57 @@ constexpr size_t kManyMembers = 16;
 /// Containers above so many bytes keep the room that they do not use: a copy
 /// would take more for a moment.
 constexpr size_t kLargeContainer = size_t(1) << 20;
-/// Most bytes of the values of a text. Short ones take twenty times what they
-/// take in the text.
-constexpr size_t kMostBuiltBytes = size_t(512) << 20;
+/// Items or members from which on a list or object gets its room before it is
+/// read: to double that again and again takes up to three times its memory.
+constexpr uint32_t kManyItems = 512;
+
+/// How many items or members the long lists and objects of a text have, by the
+/// number of lists and objects that begin before each. Of a text that is no
+/// JSON, or nested more than `depth` deep, any.
+std::unordered_map<size_t, uint32_t> longOnes(std::string_view text,
+                                              int depth) {
+  struct Open {
+    size_t number;
+    uint32_t commas;
+  };
+  std::unordered_map<size_t, uint32_t> result;
+  std::vector<Open> open;
+  size_t begun = 0;
+  for (size_t at = 0; at < text.size() && int64_t(open.size()) <= depth; ++at)
+    switch (text[at]) {
+    case '"':
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        at += text[at] == '\\';
+      break;
+    case '[':
+    case '{':
+      open.push_back({begun++, 0});
+      break;
+    case ',':
+      if (!open.empty())
+        ++open.back().commas;
+      break;
+    case ']':
+    case '}':
+      if (open.empty())
+        return result;
+      if (open.back().commas >= kManyItems)
+        result[open.back().number] = open.back().commas + 1;
+      open.pop_back();
+      break;
+    }
+  return result;
+}
 
 /// Builds values from a text. Unlike the library's own parser it reports the
 /// position of every error, stops where the nesting is too deep or memory would
 /// be, and takes time in proportion to the text.
 class Builder : public nlohmann::json_sax<Json> {
 public:
-  explicit Builder(int depth) : left_(depth) {}
+  Builder(std::string_view text, int depth)
+      : left_(depth), longOnes_(longOnes(text, depth)) {}
+
+  ~Builder() override { takeApart(root); }
 
   size_t offset = 0;
   std::string error; ///< Empty if the nesting is too deep.
@@ -202,12 +243,27 @@ public:
     return add(value) != nullptr;
   }
   bool string(string_t &value) override {
-    return count(sizeof(string_t) + value.size()) &&
+    return count(allocated(sizeof(string_t)) + bytesOf(value)) &&
            add(std::move(value)) != nullptr;
   }
   bool binary(binary_t &) override { return true; }
-  bool start_object(size_t) override { return enter(Json::object()); }
-  bool start_array(size_t) override { return enter(Json::array()); }
+  bool start_object(size_t) override {
+    const size_t members = nextRoom();
+    if (!enter(Json::object()))
+      return false;
+    if (members > 0)
+      setRoom(open_.back().value->get_ref<Json::object_t &>(),
+              std::min(members, kMostMembers));
+    return true;
+  }
+  bool start_array(size_t) override {
+    const size_t items = nextRoom();
+    if (!enter(Json::array()) || !count(items * sizeof(Json)))
+      return false;
+    open_.back().room = items;
+    open_.back().value->get_ref<Json::array_t &>().reserve(items);
+    return true;
+  }
 
   bool key(string_t &name) override {
     Open &open = open_.back();
@@ -219,21 +275,25 @@ public:
       error = fmt::format("an object has more than {} members", kMostMembers);
       return false;
     }
-    if (!count(sizeof(Json::object_t::value_type) + name.size()))
+    if (!count(sizeof(Json::object_t::value_type) + bytesOf(name)))
       return false;
     if (!open.indices.empty())
       open.indices.emplace(name, members.size());
-    static_cast<Json::object_t::Container &>(members).emplace_back(
-        std::move(name), nullptr);
+    if (members.size() == members.capacity())
+      setRoom(members, std::max<size_t>(4, 2 * members.size()));
+    static_cast<Members &>(members).emplace_back(std::move(name), nullptr);
     return true;
   }
   bool end_object() override {
-    shrink(static_cast<Json::object_t::Container &>(
-        open_.back().value->get_ref<Json::object_t &>()));
+    auto &members = open_.back().value->get_ref<Json::object_t &>();
+    if (isLoose(members))
+      setRoom(members, members.size());
     return leave();
   }
   bool end_array() override {
-    shrink(open_.back().value->get_ref<Json::array_t &>());
+    auto &items = open_.back().value->get_ref<Json::array_t &>();
+    if (isLoose(items))
+      items.shrink_to_fit();
     return leave();
   }
   bool parse_error(size_t position, const std::string &,
@@ -251,6 +311,7 @@ private:
     size_t member = 0; ///< The member whose value comes next.
     /// Of an object with many members.
     std::unordered_map<std::string, size_t> indices = {};
+    size_t room = 0; ///< Items of a list whose memory is counted.
   };
 
   /// The index of a member, or the number of members.
@@ -269,19 +330,41 @@ private:
     return found == open.indices.end() ? members.size() : found->second;
   }
 
-  template <class Container> static void shrink(Container &container) {
+  using Members = Json::object_t::Container;
+
+  template <class Container> static bool isLoose(const Container &container) {
     const size_t unused = container.capacity() - container.size();
-    if (unused > container.size() / 8 &&
-        container.capacity() * sizeof(container[0]) <= kLargeContainer)
-      container.shrink_to_fit();
+    return unused > container.size() / 8 &&
+           container.capacity() * sizeof(typename Container::value_type) <=
+               kLargeContainer;
+  }
+
+  /// Changes the capacity. The library's way copies all values, since names are
+  /// constant and so cannot be moved.
+  static void setRoom(Members &members, size_t capacity) {
+    Members moved;
+    moved.reserve(capacity);
+    for (auto &[name, value] : members)
+      moved.emplace_back(name, std::move(value));
+    members.swap(moved);
+  }
+
+  /// What the allocator of the C library takes for so many bytes.
+  static constexpr size_t allocated(size_t bytes) {
+    return std::max<size_t>(32, (bytes + 8 + 15) / 16 * 16);
+  }
+  /// What the text of a string takes besides the string.
+  static size_t bytesOf(const string_t &text) {
+    constexpr size_t inside = 15;
+    return text.size() <= inside ? 0 : allocated(text.size() + 1);
   }
 
   bool count(size_t bytes) {
     builtBytes_ += bytes;
-    if (builtBytes_ <= kMostBuiltBytes)
+    if (builtBytes_ <= kMostJsonBytes)
       return true;
     error = fmt::format("has so many values that they take more than {}",
-                        humanBytes(double(kMostBuiltBytes)));
+                        humanBytes(double(kMostJsonBytes)));
     return false;
   }
 
@@ -294,14 +377,20 @@ private:
       return &(open.value->get_ref<Json::object_t &>()
                    .begin()[ptrdiff_t(open.member)]
                    .second = std::forward<Value>(value));
-    if (!count(sizeof(Json)))
+    auto &items = open.value->get_ref<Json::array_t &>();
+    if (items.size() >= open.room && !count(sizeof(Json)))
       return nullptr;
-    return &open.value->get_ref<Json::array_t &>().emplace_back(
-        std::forward<Value>(value));
+    return &items.emplace_back(std::forward<Value>(value));
+  }
+
+  /// The room that the list or object which begins now needs, if that is much.
+  size_t nextRoom() {
+    auto found = longOnes_.find(begun_++);
+    return found == longOnes_.end() ? 0 : found->second;
   }
 
   bool enter(Json value) {
-    if (--left_ < 0 || !count(sizeof(Json::array_t)))
+    if (--left_ < 0 || !count(allocated(sizeof(Json::array_t))))
       return false;
     Json *place = add(std::move(value));
     if (place)
@@ -315,6 +404,8 @@ private:
   }
 
   int left_;
+  const std::unordered_map<size_t, uint32_t> longOnes_;
+  size_t begun_ = 0; ///< Lists and objects.
   size_t builtBytes_ = 0;
   std::vector<Open> open_;
 };
@@ -347,8 +438,8 @@ static int32_t escapedUnit(std::string_view json, size_t at) {
     return -1;
   uint16_t unit = 0;
   const std::string_view digits = json.substr(at + 2, 4);
-  auto [end, error] = std::from_chars(
-      digits.data(), digits.data() + digits.size(), unit, 16);
+  auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
   return error == std::errc() && end == digits.data() + 4 ? unit : -1;
 }
 
@@ -370,12 +461,28 @@ static std::string withoutLoneSurrogates(std::string json) {
   return json;
 }
 
+void takeApart(Json &json) {
+  auto empty = [](auto &values, auto &&valueOf) {
+    while (!values.empty()) {
+      takeApart(valueOf(values.back()));
+      values.pop_back();
+    }
+  };
+  if (json.is_array())
+    empty(json.get_ref<Json::array_t &>(),
+          [](Json &value) -> Json & { return value; });
+  else if (json.is_object())
+    empty(static_cast<Json::object_t::Container &>(
+              json.get_ref<Json::object_t &>()),
+          [](auto &member) -> Json & { return member.second; });
+}
+
 StatusOr<Json> parseJson(std::string_view file, std::string_view json,
                          int depth) {
   std::string whole;
   if (json.find("\\ud") != json.npos || json.find("\\uD") != json.npos)
     json = whole = withoutLoneSurrogates(std::string(json));
-  Builder builder(depth);
+  Builder builder(json, depth);
   if (Json::sax_parse(json, &builder, Json::input_format_t::json,
                       /*strict=*/true, /*ignore_comments=*/true))
     return std::move(builder.root);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -38,10 +39,20 @@ private:
   std::vector<Step> steps_;
 };
 
+/// Most bytes of memory that the values of a JSON text take. Short values take
+/// sixteen times what they take in the text.
+inline constexpr size_t kMostJsonBytes = size_t(176) << 20;
+
+/// Empties a value, so that to destroy it takes no more memory: the library
+/// would first collect all values of a long list. Nested as deep as parseJson()
+/// allows.
+void takeApart(nlohmann::ordered_json &json);
+
 /// Parses JSON with // and /* */ comments, whose objects and lists may be
 /// nested `depth` deep, objects have 5000 members, and values together take
-/// 512 MiB. An escaped surrogate without its other half is U+FFFD. Takes time in
-/// proportion to the text. Fails with InvalidFile and a position.
+/// kMostJsonBytes. While it parses it takes little more than they do. An
+/// escaped surrogate without its other half is U+FFFD. Takes time in proportion
+/// to the text. Fails with InvalidFile and a position.
 StatusOr<nlohmann::ordered_json> parseJson(std::string_view file,
                                            std::string_view json, int depth);
 

@@ -38,7 +38,7 @@ StatusOr<MappedFile> MappedFile::map(InputFile file) {
   void *data =
       mapInHugePages(mapped.file_.descriptor(), mapped.size(), PROT_READ);
   if (data == MAP_FAILED)
-    return Status(StatusCode::Io,
+    return Status(errno == ENOMEM ? StatusCode::DoesNotFit : StatusCode::Io,
                   mapped.path() + ": cannot map: " + std::strerror(errno));
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;

@@ -21,8 +21,8 @@ namespace moert {
 /// tools install a handler that reports it (installBusHandler).
 class MappedFile {
 public:
-  /// Fails as InputFile::open, and with Io if the file cannot be mapped. An
-  /// empty file maps to an empty span.
+  /// Fails as InputFile::open, and if it cannot be mapped with DoesNotFit (no
+  /// addresses) or Io. An empty file maps to an empty span.
   static StatusOr<MappedFile> open(const std::string &path);
   static StatusOr<MappedFile> map(InputFile file);
 

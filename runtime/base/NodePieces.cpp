@@ -51,7 +51,9 @@ fillPieces(std::span<const Extent> extents, const NodePlaces &places,
   for (const Extent &extent : extents)
     total += extent.bytes;
   const bool hasNodes = !places.parts.empty();
-  return forEachPiece(pieces.size(), total, options, [&]() -> PieceTask {
+  PiecesOptions reading = options;
+  reading.waits = true;
+  return forEachPiece(pieces.size(), total, reading, [&]() -> PieceTask {
     return [&, fill = makeFill()](size_t index) -> StatusOr<uint64_t> {
       const NodeBytes &piece = pieces[index];
       if (hasNodes)

@@ -33,8 +33,8 @@ struct NodePlaces {
   std::function<void(int node)> prefer = {};
 };
 
-/// Fills the extents (ascending and disjoint) with all threads, in pieces of at
-/// most `most` bytes that end at its multiples. `makeFill` is called once for
+/// Fills the extents (ascending and disjoint) from a disk with all threads, in
+/// pieces of at most `most` bytes that end at its multiples. `makeFill` is called once for
 /// each thread and returns what fills bytes begin ... end - 1.
 Status fillPieces(
     std::span<const Extent> extents, const NodePlaces &places, uint64_t most,

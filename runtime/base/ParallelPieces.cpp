@@ -22,7 +22,7 @@ public:
 
   Status run() {
     size_t threads = options_.threads > 0 ? size_t(options_.threads)
-                                          : physicalCores().size();
+                                          : threadsFor(physicalCores().size());
     {
       std::vector<std::jthread> others;
       try {
@@ -40,6 +40,12 @@ public:
   }
 
 private:
+  /// Disks reach their speed with eight to sixteen reads at a time.
+  size_t threadsFor(size_t cores) const {
+    return options_.waits ? std::max(cores, std::min<size_t>(4 * cores, 16))
+                          : cores;
+  }
+
   /// Exceptions must not leave a thread.
   void workOrStop(bool reports) {
     try {

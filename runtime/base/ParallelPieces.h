@@ -17,6 +17,9 @@ struct PiecesOptions {
   /// the bytes done so far and the total; returning false cancels. May be
   /// empty.
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
+  /// Pieces wait for a disk: without a number of threads there are more than
+  /// cores, so that some work while others wait.
+  bool waits = false;
 };
 
 /// Processes piece `index` and returns its bytes.

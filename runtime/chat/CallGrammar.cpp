@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace moert {
 
@@ -124,16 +125,13 @@ StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
 /// An object with a call's name and arguments.
 StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
   MOE_ASSIGN_OR_RETURN(ExprId body, arguments(tool));
-  auto key = [&](const std::string &name) {
-    return json_.stringOf(std::set<std::string>{name});
-  };
   if (form.nameKey.empty())
-    return json_.objectOf({{key(tool.name), body, true}}, {});
+    return json_.objectOf({{tool.name, body, true}}, {});
   std::vector<JsonText::Member> members = {
-      {key(form.nameKey), json_.constant(tool.name), true},
-      {key(form.argumentsKey), body, true}};
+      {form.nameKey, json_.constant(tool.name), true},
+      {form.argumentsKey, body, true}};
   if (!form.idKey.empty())
-    members.push_back({key(form.idKey), json_.string(), form.idIsFirst});
+    members.push_back({form.idKey, json_.string(), form.idIsFirst});
   return json_.objectOf(members, {});
 }
 

@@ -163,7 +163,9 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
     variables["enable_thinking"] = thinking == Thinking::Forced;
   ChatInput input;
   input.json = variables.dump();
+  variables = nullptr; // It may be large.
   input.strings = tokenVariables(*tokenizer_);
+  input.deadline = options.deadline;
   MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
   if (options.noSpecial)
     unescapeBreakers(text);
@@ -192,6 +194,7 @@ StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,
     encoding.addBos = false;
   encoding.addEos = false;
   encoding.startsText = !continues;
+  encoding.deadline = options.deadline;
   if (options.noSpecial)
     encoding.breaker = kNameBreaker;
   return tokenizer_->encode(text, encoding);

@@ -34,6 +34,8 @@ struct ChatOptions {
   /// If the last message is the assistant's, has a text and calls no tools, the
   /// reply goes on with it instead of being a new message.
   bool continuesLast = false;
+  /// Rendering and encoding fail once it has passed.
+  Deadline deadline = {};
 };
 
 /// A chat template in place of a plan's, and what conversations use that do not

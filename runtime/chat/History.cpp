@@ -530,17 +530,20 @@ std::variant<ChatPrompt, FitFault> fitPrompt(const ChatFormat &format,
                                              const Messages &messages,
                                              const ChatOptions &options) {
   const TemplateHabits &habits = format.history().habits(messages.variables());
-  auto prompt = [&](Messages list, const ChatOptions &how) {
+  auto prompt = [&](const Messages &list, const ChatOptions &how) {
     StatusOr<ChatPrompt> made = format.prompt(fitMessages(list, habits), how);
     if (!made)
-      if (StatusOr<ChatPrompt> plain = format.prompt(
-              fitMessages(std::move(list), TemplateHabits::plainest()), how))
+      if (StatusOr<ChatPrompt> plain =
+              format.prompt(fitMessages(list, TemplateHabits::plainest()), how))
         return plain;
     return made;
   };
   StatusOr<ChatPrompt> made = prompt(messages, options);
   if (made)
     return *std::move(made);
+  // No message is at fault where the time is over.
+  if (options.deadline.hasPassed())
+    return FitFault{.message = 0, .status = made.status()};
   // The shortest beginning of the conversation that is not taken ends in the
   // message at fault. To look for it in a long one would take too long.
   constexpr size_t most = 4096;
@@ -555,7 +558,7 @@ std::variant<ChatPrompt, FitFault> fitPrompt(const ChatFormat &format,
     Messages begin = messages;
     Json &list = begin.list();
     list.erase(list.begin() + ptrdiff_t(middle), list.end());
-    (prompt(std::move(begin), whole) ? taken : refused) = middle;
+    (prompt(begin, whole) ? taken : refused) = middle;
   }
   return FitFault{.message = refused == 0 ? 0 : refused - 1,
                   .status = made.status()};

@@ -56,7 +56,7 @@ Messages withCallsAsText(Messages messages);
 /// Why there is no prompt.
 struct FitFault {
   /// The first message that the template does not take; the last one of a
-  /// conversation of thousands.
+  /// conversation of thousands. 0 if the time is over (ChatOptions::deadline).
   size_t message;
   Status status; ///< What the template says.
 };

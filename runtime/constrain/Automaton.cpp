@@ -3,6 +3,7 @@
 #include "runtime/constrain/Automaton.h"
 
 #include "runtime/constrain/RegularRules.h"
+#include "runtime/constrain/TextScanner.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -126,13 +127,17 @@ private:
   void addScan(const std::shared_ptr<const Scanner> &scanner, StateId from,
                StateId to) {
     const StateId state = addState();
+    at(state).scan = scanIndex(scanner);
+    at(state).scanEnd = to;
+    at(from).empty.push_back(state);
+  }
+
+  int32_t scanIndex(const std::shared_ptr<const Scanner> &scanner) {
     auto [it, isNew] = scanIds_.try_emplace(
         scanner.get(), int32_t(automaton_.scanners_.size()));
     if (isNew)
       automaton_.scanners_.push_back(scanner);
-    at(state).scan = it->second;
-    at(state).scanEnd = to;
-    at(from).empty.push_back(state);
+    return it->second;
   }
 
   void addSeries(const Series &series, StateId from, StateId to) {
@@ -157,6 +162,24 @@ private:
       states.separator = addState();
       add(series.separator, states.separator, turn(Automaton::Turn::Part));
     }
+    if (series.after >= 0) {
+      const StateId after = addState();
+      add(series.after, after, states.next);
+      states.next = after;
+    }
+    for (const auto &names : series.names) {
+      states.names.push_back(turn(Automaton::Turn::Name));
+      at(states.names.back()).scan = scanIndex(names);
+      states.nameCount = int32_t(names->dfa().onlyList()->size());
+    }
+    if (!series.names.empty()) {
+      states.afterName = addState();
+      add(series.afterName, states.afterName, turn(Automaton::Turn::Entry));
+    }
+    states.nameOf = series.nameOf;
+    states.variantsOf = series.variantsOf;
+    states.variantsOfRest = series.variantsOfRest;
+    states.neededNames = series.neededNames;
     auto entry = [&](ExprId id) {
       const Expr &expr = grammar_[id];
       return expr.kind == Expr::Kind::Rule ? entryOf(expr.rule)
@@ -166,6 +189,8 @@ private:
       states.entries.push_back(entry(id));
     for (ExprId id : series.rest)
       states.rest.push_back(entry(id));
+    for (ExprId id : series.restAfterName)
+      states.restAfterName.push_back(entry(id));
     automaton_.series_[size_t(index)] = std::move(states);
     at(from).calls.push_back(
         {.entry = first, .followUp = to, .isSeries = true});
@@ -266,6 +291,19 @@ bool Automaton::operator==(const Automaton &other) const {
   return states_ == other.states_ && series_ == other.series_ &&
          std::ranges::equal(scanners_, other.scanners_, equalScanners) &&
          std::ranges::equal(checks_, other.checks_, equal);
+}
+
+size_t Automaton::bytes() const {
+  size_t sum = states_.size() * 2 * sizeof(State);
+  for (const SeriesStates &series : series_) {
+    sum += sizeof(series) +
+           (series.entries.size() + series.nameOf.size()) * sizeof(StateId);
+    for (const auto *lists :
+         {&series.variantsOf, &series.variantsOfRest, &series.neededNames})
+      for (const std::vector<int32_t> &list : *lists)
+        sum += sizeof(list) + list.size() * sizeof(int32_t);
+  }
+  return sum;
 }
 
 StatusOr<Automaton> Automaton::compile(const Grammar &grammar,

@@ -44,6 +44,8 @@ public:
     First, ///< The first part, or the end.
     Next,  ///< A separator, or the end.
     Part,  ///< A part, after a separator.
+    Name,  ///< What is left of a name, which scan() reads.
+    Entry, ///< An entry, after its name.
   };
   struct State {
     std::vector<ByteEdge> bytes = {};
@@ -64,6 +66,14 @@ public:
     int32_t least = 0, most = 0, required = 0;
     StateId next = kNone;      ///< The state after a part.
     StateId separator = kNone; ///< Begins one; kNone: there is none.
+    std::vector<StateId> names =
+        {}; ///< Before a name, in each way to write it.
+    std::vector<StateId> restAfterName = {};
+    StateId afterName = kNone;
+    std::vector<int32_t> nameOf = {}; ///< As in Series, and so are these.
+    std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {},
+                                      neededNames = {};
+    int32_t nameCount = 0;
     bool operator==(const SeriesStates &) const = default;
   };
 
@@ -87,6 +97,8 @@ public:
   }
   /// Whether both were compiled from the same grammar.
   bool operator==(const Automaton &other) const;
+  /// Returns about how many bytes states and series take.
+  size_t bytes() const;
 
   static constexpr size_t kMaxStates = 500'000;
 

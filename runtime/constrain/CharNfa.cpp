@@ -49,29 +49,6 @@ void CharNfa::addChars(StateId from, const CharSet &set, StateId to) {
     addEdge(from, setIndex(set), to);
 }
 
-CharNfa CharNfa::ofTexts(const std::set<std::string> &texts) {
-  CharNfa nfa;
-  const StateId start = nfa.addState(), end = nfa.addState();
-  nfa.setEnds(start, end);
-  // The texts are sorted, so that of their trie the path of the last one is
-  // enough.
-  std::vector<uint32_t> last;
-  std::vector<StateId> path = {start};
-  for (const std::string &text : texts) {
-    const std::vector<uint32_t> points = codePointsOf(text);
-    const auto shared =
-        size_t(std::ranges::mismatch(last, points).in1 - last.begin());
-    path.resize(shared + 1);
-    for (size_t i = shared; i < points.size(); ++i) {
-      path.push_back(nfa.addState());
-      nfa.addChars(path[i], CharSet::only(points[i]), path[i + 1]);
-    }
-    nfa.addEdge(path.back(), kFree, end);
-    last = points;
-  }
-  return nfa;
-}
-
 CharNfa CharNfa::ofTextsWith(std::string_view text) {
   CharNfa nfa;
   StateId at = nfa.addState();

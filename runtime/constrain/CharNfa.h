@@ -1,7 +1,7 @@
 //===- CharNfa.h - Automata over code points --------------------*- C++ -*-===//
 //
 // What a text may be, as a nondeterministic automaton that reads code points:
-// regular expressions (Regex.h) and lists of texts are translated into it.
+// regular expressions (Regex.h) are translated into it.
 // TextDfa.h makes it deterministic where texts go.
 //
 //===----------------------------------------------------------------------===//
@@ -12,7 +12,6 @@
 #include "runtime/constrain/CharSet.h"
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +54,6 @@ public:
   /// Whether edges have conditions about word characters.
   bool hasWordBorders() const { return hasWordBorders_; }
 
-  /// The automaton of these texts, which are UTF-8.
-  static CharNfa ofTexts(const std::set<std::string> &texts);
   /// The automaton of all texts that contain `text`.
   static CharNfa ofTextsWith(std::string_view text);
 

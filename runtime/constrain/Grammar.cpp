@@ -58,9 +58,11 @@ ExprId Grammar::checked(ExprId part, std::shared_ptr<const TextCheck> check) {
 ExprId Grammar::series(Series series) {
   // All parts, for those who look for rules.
   std::vector<ExprId> parts = series.entries;
-  parts.insert(parts.end(), series.rest.begin(), series.rest.end());
-  if (series.separator >= 0)
-    parts.push_back(series.separator);
+  for (const auto *list : {&series.rest, &series.restAfterName})
+    parts.insert(parts.end(), list->begin(), list->end());
+  for (ExprId part : {series.separator, series.after, series.afterName})
+    if (part >= 0)
+      parts.push_back(part);
   series_.push_back(std::move(series));
   return add({.kind = Expr::Kind::Series,
               .parts = std::move(parts),
@@ -80,11 +82,13 @@ ExprId Grammar::embed(const Grammar &other, const std::string &prefix) {
       expr.rule = rules[size_t(expr.rule)];
     if (expr.kind == Expr::Kind::Series) {
       Series series = other.series(expr);
-      for (std::vector<ExprId> *list : {&series.entries, &series.rest})
+      for (std::vector<ExprId> *list :
+           {&series.entries, &series.rest, &series.restAfterName})
         for (ExprId &part : *list)
           part = exprs[size_t(part)];
-      if (series.separator >= 0)
-        series.separator = exprs[size_t(series.separator)];
+      for (ExprId *part : {&series.separator, &series.after, &series.afterName})
+        if (*part >= 0)
+          *part = exprs[size_t(*part)];
       expr.series = int32_t(series_.size());
       series_.push_back(std::move(series));
     }
@@ -191,6 +195,10 @@ private:
   bool seriesHolds(const std::vector<bool> &of, const Series &series,
                    bool empty) const {
     auto part = [&](ExprId p) { return holds(of, p, empty); };
+    if (!series.neededNames.empty())
+      return empty ? std::ranges::any_of(series.neededNames,
+                                         &std::vector<int32_t>::empty)
+                   : anyVariantEnds(of, series);
     // Some of the parts have to be there.
     int32_t available = 0;
     for (size_t i = 0; i < series.entries.size(); ++i) {
@@ -205,6 +213,22 @@ private:
     if (series.least > 1 && series.separator >= 0 && !part(series.separator))
       return false;
     return available >= series.least || std::ranges::any_of(series.rest, part);
+  }
+
+  /// Whether the entries that some variant needs match finite texts.
+  bool anyVariantEnds(const std::vector<bool> &of, const Series &series) const {
+    std::vector<int32_t> found(series.neededNames.size());
+    for (size_t i = 0; i < series.entries.size(); ++i) {
+      if (!holds(of, series.entries[i], /*empty=*/false))
+        continue;
+      for (int32_t variant : series.variantsOf[i])
+        found[size_t(variant)] += std::ranges::binary_search(
+            series.neededNames[size_t(variant)], series.nameOf[i]);
+    }
+    for (size_t i = 0; i < found.size(); ++i)
+      if (size_t(found[i]) == series.neededNames[i].size())
+        return true;
+    return false;
   }
 
   const Grammar &grammar_;

@@ -22,6 +22,8 @@
 
 namespace moert {
 
+class TextScanner;
+
 /// An expression or a rule of a Grammar, by its index.
 using ExprId = int32_t;
 using RuleId = int32_t;
@@ -102,8 +104,29 @@ struct Series {
   /// entries, or else after them. They differ from all entries.
   std::vector<ExprId> rest = {};
   ExprId separator = -1; ///< -1: none.
+  ExprId after = -1;     ///< Follows every part; -1: nothing does.
   /// How many parts there are.
   int32_t least = 0, most = Expr::kUnbounded;
+
+  /// Ways to write the name that each entry, and none of the rest, begins with:
+  /// scanners of the same list. Empty: they have none. Entries are found by
+  /// their names, so that their number does not matter to a text. Only where
+  /// any order is allowed.
+  std::vector<std::shared_ptr<const TextScanner>> names = {};
+  ExprId afterName = -1; ///< What is between a name and the entry itself.
+  /// By entry: the number of its name in the list, ascending. Different entries
+  /// may have the same one where there are variants.
+  std::vector<int32_t> nameOf = {};
+  /// Sets of entries, of which the entries that a text has must fit one, at
+  /// least; by entry, the ascending numbers of those that have it. With
+  /// variants, isRequired, least and most say nothing.
+  std::vector<std::vector<int32_t>> variantsOf = {};
+  /// The same by part of the rest, and these parts without their names: in such
+  /// a variant, a name in the list of which it has no entry may come, too.
+  std::vector<std::vector<int32_t>> variantsOfRest = {};
+  std::vector<ExprId> restAfterName = {};
+  /// By variant: the numbers of the names that it needs. Empty: there are none.
+  std::vector<std::vector<int32_t>> neededNames = {};
 };
 
 /// Rules, the first of which describes the whole text. A translator declares

@@ -18,8 +18,7 @@ GrammarCache::get(std::string key, const std::function<Compiled()> &make) {
   MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton, make());
   if (!automaton)
     return automaton;
-  const size_t bytes =
-      key.size() + automaton->stateCount() * 2 * sizeof(Automaton::State);
+  const size_t bytes = key.size() + automaton->bytes();
   std::lock_guard lock(mutex_);
   auto it = std::ranges::find(entries_, key, &Entry::key);
   if (it != entries_.end())

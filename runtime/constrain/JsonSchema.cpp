@@ -2,12 +2,15 @@
 
 #include "runtime/constrain/JsonSchema.h"
 
+#include "runtime/base/ContentHash.h"
+#include "runtime/constrain/Decimal.h"
 #include "runtime/constrain/Formats.h"
 #include "runtime/constrain/JsonText.h"
 #include "runtime/constrain/SchemaMerge.h"
 #include "runtime/constrain/SchemaValidator.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 namespace moert {
@@ -20,6 +23,8 @@ constexpr int kDeepestRule = 200;
 /// Schemas and bytes of all of them, each with those inside it.
 constexpr size_t kMaxRules = 50'000;
 constexpr size_t kMaxBytes = size_t(32) << 20;
+/// Choices that are followed one by one, all at the same time.
+constexpr size_t kMostChoices = 1500;
 /// Patterns of one object whose combinations are told apart.
 constexpr size_t kMaxPatterns = 4;
 
@@ -45,23 +50,23 @@ std::string keyOf(const char *what, const JsonTextOptions &options) {
 /// A check that judges whole values.
 std::shared_ptr<const TextCheck>
 valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
-           const std::string &key, const JsonTextOptions &options) {
+           const JsonTextOptions &options) {
   auto holds = [validator = std::move(validator), schema,
                 options](std::string_view text) {
     const Json value = valueOf(text, options);
     return !value.is_discarded() && validator->accepts(schema, value);
   };
   return std::make_shared<const TextCheck>(
-      keyOf("schema ", options) + key, std::move(holds), TextCheck::Scope::Own,
-      /*ofJson=*/true);
+      keyOf("schema ", options) + textOf(schema), std::move(holds),
+      TextCheck::Scope::Own, /*ofJson=*/true);
 }
 
-/// A check of integers that have more digits than a scanner keeps.
+/// A check of numbers that have more digits than a scanner keeps.
 std::shared_ptr<const TextCheck>
-multipleCheck(const std::vector<JsonNumber> &divisors, const Json &words) {
+multipleCheck(const std::vector<Decimal> &divisors, const Json &words) {
   auto holds = [divisors](std::string_view text) {
-    return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
-      return isWrittenMultiple(text, divisor);
+    return std::ranges::all_of(divisors, [&](const Decimal &divisor) {
+      return isMultiple(text, divisor);
     });
   };
   return std::make_shared<const TextCheck>("multiple " + textOf(words),
@@ -80,8 +85,8 @@ plainCheck(std::shared_ptr<const SchemaValidator> validator,
 
 /// Texts in which a mark is nowhere.
 TextCondition without(std::string_view mark) {
-  return {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(mark)),
-          /*isNegated=*/true};
+  return {.nfa = std::make_shared<const CharNfa>(CharNfa::ofTextsWith(mark)),
+          .isNegated = true};
 }
 
 /// A check of a list so far, whose last item is complete.
@@ -163,17 +168,19 @@ private:
       return MaybeExpr(text_.value());
     if (depth > kDeepestRule)
       return schemaError("", "what is combined is nested too deep");
-    const std::string key = textOf(schema);
+    std::string key = textOf(schema);
     bytes_ += key.size();
     if (bytes_ > kMaxBytes || rules_.size() > kMaxRules)
       return schemaError("", "too large: references and combinations are "
                              "written out in it too often");
+    key = contentHash(
+        std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size()));
     auto [it, isNew] = rules_.try_emplace(key, Rule{});
     if (isNew) {
       // Recursive schemas refer to the rule before it is defined.
       it->second.id =
           grammar_.declare("schema " + std::to_string(rules_.size()));
-      MOE_ASSIGN_OR_RETURN(MaybeExpr body, translateNew(schema, key, depth));
+      MOE_ASSIGN_OR_RETURN(MaybeExpr body, translateNew(schema, depth));
       Rule &rule = rules_[key];
       rule.isEmpty = !body;
       if (body)
@@ -183,7 +190,7 @@ private:
     return rule.isEmpty ? MaybeExpr() : MaybeExpr(grammar_.rule(rule.id));
   }
 
-  Result translateNew(const Json &schema, const std::string &key, int depth) {
+  Result translateNew(const Json &schema, int depth) {
     if (schema.size() == 1) {
       const std::string word = schema.begin().key();
       if (word == "$ref")
@@ -192,51 +199,114 @@ private:
         MOE_ASSIGN_OR_RETURN(MaybeExpr any, anyOf(schema[word], depth));
         const bool isExact =
             word == "anyOf" || areDisjoint(schema[word], source());
-        return isExact ? any : checked(any, schema, key);
+        return isExact ? any : checked(any, schema);
       }
     }
+    if (!isCombined(schema))
+      return translateWords(schema, depth);
     const MergedSchema merged = mergedSchema(schema, source());
-    std::vector<ExprId> ways;
-    for (const Json &words : merged.ways) {
-      MOE_ASSIGN_OR_RETURN(MaybeExpr way, translateWords(words, depth));
-      if (way)
-        ways.push_back(*way);
-    }
-    return merged.isExact ? choice(ways) : checked(choice(ways), schema, key);
+    Ways ways;
+    for (const Json &words : merged.ways)
+      MOE_RETURN_IF_ERROR(addWay(ways, words, depth));
+    MOE_ASSIGN_OR_RETURN(MaybeExpr any, choice(std::move(ways)));
+    return merged.isExact ? any : checked(any, schema);
+  }
+
+  /// What a value may be one of.
+  struct Ways {
+    std::vector<ExprId> exprs;
+    std::vector<const Json *> constants;
+    /// However many there are, they are one series.
+    std::vector<JsonText::Variant> objects;
+  };
+
+  Result choice(Ways ways) {
+    if (!ways.constants.empty())
+      ways.exprs.push_back(anyConstant(ways.constants));
+    if (!ways.objects.empty())
+      ways.exprs.push_back(text_.objectOfAny(ways.objects));
+    return choice(ways.exprs);
   }
 
   Result anyOf(const Json &schemas, int depth) {
-    std::vector<ExprId> ways;
-    // Constants of all of them are one list.
-    Json values = Json::array();
+    Ways ways;
     for (const Json &schema : schemas) {
-      if (schema.is_object() && schema.size() == 1 && schema.contains("enum")) {
-        values.insert(values.end(), schema["enum"].begin(),
-                      schema["enum"].end());
-        continue;
-      }
-      MOE_ASSIGN_OR_RETURN(MaybeExpr way, translate(schema, depth + 1));
-      if (way)
-        ways.push_back(*way);
+      const Json *words = resolved(schema, source());
+      if (words && words->size() == 1 && words->contains("enum"))
+        for (const Json &value : (*words)["enum"])
+          ways.constants.push_back(&value);
+      else if (words && isObject(*words) && !isCombined(*words))
+        MOE_RETURN_IF_ERROR(addWay(ways, *words, depth + 1));
+      else
+        MOE_RETURN_IF_ERROR(add(ways, translate(schema, depth + 1)));
     }
-    if (!values.empty()) {
-      MOE_ASSIGN_OR_RETURN(MaybeExpr way, constants({{"enum", values}}));
-      if (way)
-        ways.push_back(*way);
-    }
-    return choice(ways);
+    if (ways.exprs.size() > kMostChoices)
+      return schemaError(pointerTo(schemas),
+                         "over " + std::to_string(kMostChoices) +
+                             " choices are neither constants nor objects that "
+                             "properties, required and additionalProperties "
+                             "describe; split them into objects");
+    return choice(std::move(ways));
+  }
+
+  /// The JSON pointer of a value of the schema; "" if there is no equal one.
+  std::string pointerTo(const Json &value) const {
+    using Pointer = Json::json_pointer;
+    if (auto found = pointerTo(value, source().root, Pointer()))
+      return found->to_string();
+    for (const auto &[reference, schema] : source().references)
+      if (auto found = pointerTo(value, schema, Pointer()))
+        return (reference.starts_with("#/") ? reference.substr(1) : "") +
+               found->to_string();
+    return "";
+  }
+  static std::optional<Json::json_pointer>
+  pointerTo(const Json &value, const Json &in, const Json::json_pointer &at) {
+    if (value.size() == in.size() && value == in)
+      return at;
+    if (in.is_object())
+      for (const auto &[key, inner] : in.items())
+        if (auto found = pointerTo(value, inner, at / key))
+          return found;
+    for (size_t i = 0; in.is_array() && i < in.size(); ++i)
+      if (auto found = pointerTo(value, in[i], at / i))
+        return found;
+    return std::nullopt;
+  }
+
+  static Status add(Ways &ways, Result way) {
+    if (way && *way)
+      ways.exprs.push_back(**way);
+    return way.status();
+  }
+
+  /// Adds a schema without combinations.
+  Status addWay(Ways &ways, const Json &words, int depth) {
+    if (!isObject(words))
+      return add(ways, translateWords(words, depth));
+    MOE_ASSIGN_OR_RETURN(std::optional<ObjectParts> parts,
+                         objectParts(words, depth));
+    if (parts && parts->isPlain())
+      ways.objects.push_back({std::move(parts->members), parts->others});
+    else if (parts)
+      ways.exprs.push_back(objectOf(*parts, words));
+    return Status::ok();
+  }
+
+  static bool isObject(const Json &words) {
+    static const Json kObject = Json::array({"object"});
+    auto type = words.find("type");
+    return type != words.end() && *type == kObject && !words.contains("enum");
   }
 
   MaybeExpr choice(const std::vector<ExprId> &ways) {
     return ways.empty() ? MaybeExpr() : MaybeExpr(grammar_.choice(ways));
   }
 
-  MaybeExpr checked(MaybeExpr expr, const Json &schema,
-                    const std::string &key) {
+  MaybeExpr checked(MaybeExpr expr, const Json &schema) {
     if (!expr)
       return expr;
-    return grammar_.checked(*expr,
-                            valueCheck(validator_, schema, key, options_));
+    return grammar_.checked(*expr, valueCheck(validator_, schema, options_));
   }
 
   /// Translates a schema without combinations.
@@ -279,8 +349,10 @@ private:
 
   /// Those of the constants that satisfy the other keywords.
   Result constants(const Json &words) {
-    Json others = words;
-    others.erase("enum");
+    Json others = Json::object();
+    for (const auto &[word, value] : words.items())
+      if (word != "enum")
+        others[word] = value;
     // Objects are closed here, too.
     if (words.contains("properties") &&
         !words.contains("additionalProperties")) {
@@ -289,19 +361,24 @@ private:
         for (const Json &name : words["required"])
           others["properties"].emplace(name.get<std::string>(), true);
     }
-    std::set<std::string> texts;
+    std::vector<const Json *> values;
+    for (const Json &value : words["enum"])
+      if (validator_->accepts(others, value))
+        values.push_back(&value);
+    return values.empty() ? MaybeExpr() : MaybeExpr(anyConstant(values));
+  }
+
+  ExprId anyConstant(const std::vector<const Json *> &values) {
+    std::vector<std::string_view> texts;
     std::vector<ExprId> ways;
-    for (const Json &value : words["enum"]) {
-      if (!validator_->accepts(others, value))
-        continue;
-      if (value.is_string())
-        texts.insert(value.get<std::string>());
+    for (const Json *value : values)
+      if (value->is_string())
+        texts.push_back(value->get_ref<const std::string &>());
       else
-        ways.push_back(text_.constant(value));
-    }
+        ways.push_back(text_.constant(*value));
     if (!texts.empty())
-      ways.push_back(text_.stringOf(texts));
-    return choice(ways);
+      ways.push_back(text_.stringOf(TextList::of(std::move(texts))));
+    return grammar_.choice(std::move(ways));
   }
 
   Result translateText(const Json &words) {
@@ -310,17 +387,17 @@ private:
     if (!rules)
       return rules.status();
     MaybeExpr text = text_.stringOf(*std::move(rules));
-    return isExact ? text : checked(text, words, textOf(words));
+    return isExact ? text : checked(text, words);
   }
 
   Result translateNumber(const Json &words, bool isInteger) {
     NumberRules rules{.isInteger = isInteger};
-    auto bound = [&](const char *name, std::optional<long double> &into,
+    auto bound = [&](const char *name, std::optional<Decimal> &into,
                      bool &excludes, bool isLower) {
       auto it = words.find(name);
       if (it == words.end())
         return;
-      const long double value = JsonNumber::of(*it).value;
+      const Decimal value = Decimal::of(*it);
       const bool isExclusive = name[0] == 'e';
       const bool isNarrower = !into ||
                               (isLower ? value > *into : value < *into) ||
@@ -336,9 +413,9 @@ private:
     bound("exclusiveMaximum", rules.most, rules.excludesMost, false);
     if (auto divisors = words.find("multipleOf"); divisors != words.end())
       for (const Json &divisor : *divisors)
-        rules.divisors.push_back(JsonNumber::of(divisor));
+        rules.divisors.push_back(Decimal::of(divisor));
     MaybeExpr number = text_.numberOf(rules);
-    if (number && std::ranges::any_of(rules.divisors, &JsonNumber::isWritten))
+    if (number && !rules.divisors.empty())
       number = grammar_.checked(
           *number, multipleCheck(rules.divisors, words["multipleOf"]));
     return number;
@@ -412,7 +489,7 @@ private:
         (most != Expr::kUnbounded && least > most))
       return MaybeExpr();
     MaybeExpr list = text_.listOf(first, rest, least, most);
-    return isExact ? list : checked(list, words, textOf(words));
+    return isExact ? list : checked(list, words);
   }
 
   //===--------------------------------------------------------------------===//
@@ -421,13 +498,39 @@ private:
 
   /// What an object may be, while it is put together.
   struct ObjectParts {
-    std::vector<JsonText::Member> members, rest;
+    std::vector<JsonText::Member> members;
+    std::vector<JsonText::Rest> rest;
     std::vector<std::pair<Pattern, const Json *>> patterns;
-    std::set<std::string> known; ///< Names that have their own member.
+    std::vector<std::string> known; ///< Names that have their own member.
+    int32_t least = 0, most = Expr::kUnbounded;
     bool isExact = true;
+
+    /// What members with other names have, if that is all there is about them.
+    std::optional<ExprId> others;
+
+    /// Whether members and others are all that is to be looked at.
+    bool isPlain() const {
+      return isExact && rest.size() == size_t(others.has_value()) &&
+             (!others || known.size() == members.size()) && least == 0 &&
+             most == Expr::kUnbounded;
+    }
   };
 
   Result translateObject(const Json &words, int depth) {
+    MOE_ASSIGN_OR_RETURN(std::optional<ObjectParts> parts,
+                         objectParts(words, depth));
+    return parts ? MaybeExpr(objectOf(*parts, words)) : MaybeExpr();
+  }
+
+  ExprId objectOf(const ObjectParts &parts, const Json &words) {
+    const ExprId object =
+        text_.objectOf(parts.members, parts.rest, parts.least, parts.most);
+    return parts.isExact ? object : *checked(object, words);
+  }
+
+  /// Absent: no object satisfies the schema.
+  StatusOr<std::optional<ObjectParts>> objectParts(const Json &words,
+                                                   int depth) {
     static const Json kNone = Json::object(), kNoNames = Json::array(),
                       kAnything = true;
     auto keyword = [&](const char *name, const Json &absent) -> const Json & {
@@ -435,6 +538,8 @@ private:
       return it == words.end() ? absent : *it;
     };
     ObjectParts parts;
+    parts.least = countOf(words, "minProperties", 0);
+    parts.most = countOf(words, "maxProperties", Expr::kUnbounded);
     for (const auto &[text, schema] :
          keyword("patternProperties", kNone).items()) {
       MOE_ASSIGN_OR_RETURN(Pattern pattern,
@@ -453,15 +558,17 @@ private:
       required.insert(name.get<std::string>());
     auto add = [&](const std::string &name, const Json &schema) -> Status {
       MaybeExpr value;
-      parts.known.insert(name);
-      if (validator_->accepts(names, Json(name))) {
+      parts.known.push_back(name);
+      if (names == true || validator_->accepts(names, Json(name))) {
         MOE_ASSIGN_OR_RETURN(
-            value, translate(withPatterns(schema, name, parts), depth + 1));
+            value,
+            parts.patterns.empty()
+                ? translate(schema, depth + 1)
+                : translate(withPatterns(schema, name, parts), depth + 1));
       }
       const bool isRequired = required.erase(name) > 0;
       if (value)
-        parts.members.push_back(
-            {text_.nameOf(std::set{name}), *value, isRequired});
+        parts.members.push_back({name, *value, isRequired});
       else
         isImpossible_ |= isRequired;
       return Status::ok();
@@ -478,22 +585,20 @@ private:
       MOE_RETURN_IF_ERROR(add(name, hasPattern ? kAnything : additional));
     }
     if (std::exchange(isImpossible_, wasImpossible))
-      return MaybeExpr();
+      return std::optional<ObjectParts>();
     MOE_RETURN_IF_ERROR(
         addRest(isClosed ? Json(false) : additional, names, parts, depth));
-    const int32_t least = countOf(words, "minProperties", 0);
-    const int32_t most = countOf(words, "maxProperties", Expr::kUnbounded);
     const auto needed = int32_t(std::ranges::count_if(
         parts.members, [](const auto &member) { return member.isRequired; }));
-    if (most != Expr::kUnbounded && std::max(least, needed) > most)
-      return MaybeExpr();
-    if (parts.rest.empty() && least > int32_t(parts.members.size()))
-      return MaybeExpr();
+    if (parts.most != Expr::kUnbounded &&
+        std::max(parts.least, needed) > parts.most)
+      return std::optional<ObjectParts>();
+    if (parts.rest.empty() && parts.least > int32_t(parts.members.size()))
+      return std::optional<ObjectParts>();
     // Additional members may have the same name, which counts once.
-    if (least > 0 && !parts.rest.empty())
+    if (parts.least > 0 && !parts.rest.empty())
       parts.isExact = false;
-    MaybeExpr object = text_.objectOf(parts.members, parts.rest, least, most);
-    return parts.isExact ? object : checked(object, words, textOf(words));
+    return std::optional(std::move(parts));
   }
 
   /// The schema of a member, with those of the patterns that its name matches.
@@ -566,10 +671,12 @@ private:
                             conditions.end());
     if (!parts.known.empty())
       rules.conditions.push_back(
-          {std::make_shared<const CharNfa>(CharNfa::ofTexts(parts.known)),
-           /*isNegated=*/true});
+          {.list = TextList::of({parts.known.begin(), parts.known.end()}),
+           .isNegated = true});
+    if (conditions.empty() && names == true)
+      parts.others = *value;
     if (MaybeExpr name = text_.nameOf(std::move(rules)))
-      parts.rest.push_back({*name, *value, false});
+      parts.rest.push_back({*name, *value});
     return Status::ok();
   }
 
@@ -586,7 +693,7 @@ private:
   const JsonTextOptions options_;
   Grammar grammar_;
   JsonText text_;
-  std::unordered_map<std::string, Rule> rules_; ///< By schema.
+  std::unordered_map<std::string, Rule> rules_; ///< By hash of the schema.
   size_t bytes_ = 0;
   bool isImpossible_ = false; ///< A required member has no value.
 };
@@ -615,12 +722,11 @@ addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
     MOE_ASSIGN_OR_RETURN(TextRules rules, textRules(words, isExact));
     rules.isJson = false;
     if (auto values = words.find("enum"); values != words.end()) {
-      std::set<std::string> texts;
+      std::vector<std::string_view> texts;
       for (const Json &value : *values)
         if (value.is_string())
-          texts.insert(value.get<std::string>());
-      rules.conditions.push_back(
-          {std::make_shared<const CharNfa>(CharNfa::ofTexts(texts))});
+          texts.push_back(value.get_ref<const std::string &>());
+      rules.conditions.push_back({.list = TextList::of(std::move(texts))});
     }
     if (!end.empty())
       rules.conditions.push_back(without(end));

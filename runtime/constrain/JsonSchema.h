@@ -2,9 +2,12 @@
 //
 // Translates a JSON schema (draft 2020-12, with the spellings of older drafts
 // and OpenAPI's nullable) into the grammar of the JSON texts that it accepts:
-// members in any order, strings in every spelling, integers without a fraction
-// that is not zero (1.5e1 is none), white space of up to 128 characters and 8
-// line ends wherever JSON allows it.
+// members in any order, strings in every spelling, integers such as 15, 15.0 and
+// 1.5e1, white space of up to 128 characters and 8 line ends wherever JSON
+// allows it. Numbers are held to bounds and multipleOf in every digit, as
+// decimals (NumberScanner.h says which spellings are left out); a bound that
+// is no integer of 64 bits is the shortest decimal of the double that it is
+// read as.
 //
 // One thing is not as JSON Schema has it: an object whose schema has
 // `properties` and no `additionalProperties` has no other members but required

@@ -3,6 +3,8 @@
 #include "runtime/constrain/JsonText.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 namespace moert {
 
@@ -77,9 +79,9 @@ ExprId JsonText::quoted(std::shared_ptr<const TextScanner> scanner) {
     rules.isJson = false;
     for (const std::string &quote : options_.quotes)
       if (uint8_t(quote[0]) < 0x80) // It is no control token.
-        rules.conditions.push_back(
-            {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(quote)),
-             /*isNegated=*/true});
+        rules.conditions.push_back({.nfa = std::make_shared<const CharNfa>(
+                                        CharNfa::ofTextsWith(quote)),
+                                    .isNegated = true});
     const ExprId text = scan(TextScanner::create(std::move(rules)));
     std::vector<ExprId> ways;
     for (const std::string &quote : options_.quotes)
@@ -98,7 +100,7 @@ ExprId JsonText::space() {
   if (!options_.hasSpaces)
     return grammar_.empty();
   static const auto scanner = TextScanner::create(
-      {.conditions = {{spaces()}}, .most = kMostSpace, .isJson = false});
+      {.conditions = {{.nfa = spaces()}}, .most = kMostSpace, .isJson = false});
   return scan(scanner);
 }
 
@@ -111,7 +113,7 @@ ExprId JsonText::value() {
 
 ExprId JsonText::object() {
   return rule("object", [&] {
-    return objectOf({}, {{*nameOf(TextRules()), value(), false}});
+    return objectOf({}, {{*nameOf(TextRules()), value()}});
   });
 }
 
@@ -140,9 +142,9 @@ std::optional<ExprId> JsonText::stringOf(TextRules rules) {
   return quoted(std::move(scanner));
 }
 
-ExprId JsonText::stringOf(const std::set<std::string> &texts) {
-  auto nfa = std::make_shared<const CharNfa>(CharNfa::ofTexts(texts));
-  return quoted(TextScanner::create({.conditions = {{std::move(nfa)}}}));
+ExprId JsonText::stringOf(std::shared_ptr<const TextList> texts) {
+  return quoted(
+      TextScanner::create({.conditions = {{.list = std::move(texts)}}}));
 }
 
 std::optional<ExprId> JsonText::nameOf(TextRules rules) {
@@ -150,20 +152,11 @@ std::optional<ExprId> JsonText::nameOf(TextRules rules) {
     return stringOf(std::move(rules));
   static const auto plain = std::make_shared<const CharNfa>(bareNames());
   rules.isJson = false;
-  rules.conditions.push_back({plain});
+  rules.conditions.push_back({.nfa = plain});
   auto scanner = TextScanner::create(std::move(rules));
   if (scanner->isEmpty())
     return std::nullopt;
   return scan(std::move(scanner));
-}
-
-ExprId JsonText::nameOf(const std::set<std::string> &texts) {
-  if (!isBare())
-    return stringOf(texts);
-  std::vector<ExprId> ways;
-  for (const std::string &text : texts)
-    ways.push_back(grammar_.bytes(text));
-  return grammar_.choice(std::move(ways));
 }
 
 std::optional<ExprId> JsonText::numberOf(const NumberRules &rules) {
@@ -174,9 +167,9 @@ std::optional<ExprId> JsonText::numberOf(const NumberRules &rules) {
 
 ExprId JsonText::constant(const nlohmann::json &value) {
   if (value.is_string())
-    return stringOf(std::set{value.get<std::string>()});
+    return stringOf(TextList::of({value.get_ref<const std::string &>()}));
   if (value.is_number()) {
-    const long double number = JsonNumber::of(value).value;
+    const Decimal number = Decimal::of(value);
     return scan(NumberScanner::create({.least = number, .most = number}));
   }
   if (value.is_array()) {
@@ -189,7 +182,7 @@ ExprId JsonText::constant(const nlohmann::json &value) {
   if (value.is_object()) {
     std::vector<Member> members;
     for (const auto &[name, member] : value.items())
-      members.push_back({nameOf(std::set{name}), constant(member), true});
+      members.push_back({name, constant(member), true});
     return objectOf(members, {});
   }
   if (value.is_null())
@@ -200,36 +193,111 @@ ExprId JsonText::constant(const nlohmann::json &value) {
 
 ExprId JsonText::enclosed(const char *open, Series series, const char *close) {
   series.separator = grammar_.sequence({grammar_.bytes(","), space()});
+  series.after = space();
   return grammar_.sequence({grammar_.bytes(open), space(),
                             grammar_.series(std::move(series)),
                             grammar_.bytes(close)});
 }
 
+void JsonText::addNames(Series &series, std::shared_ptr<const TextList> names) {
+  TextRules rules{.conditions = {{.list = std::move(names)}},
+                  .isJson = !isBare()};
+  series.names.push_back(TextScanner::create(rules));
+  if (options_.notation == Notation::Python) {
+    rules.isSingleQuoted = true;
+    series.names.push_back(TextScanner::create(std::move(rules)));
+  }
+  series.afterName = grammar_.sequence({space(), grammar_.bytes(":"), space()});
+}
+
+ExprId JsonText::memberOf(ExprId name, ExprId value) {
+  return grammar_.sequence(
+      {name, space(), grammar_.bytes(":"), space(), value});
+}
+
 ExprId JsonText::objectOf(const std::vector<Member> &members,
-                          const std::vector<Member> &rest, int32_t least,
+                          const std::vector<Rest> &rest, int32_t least,
                           int32_t most) {
   Series series{.isAnyOrder = true, .least = least, .most = most};
-  auto text = [&](const Member &member) {
-    return spaced(grammar_.sequence(
-        {spaced(member.name), grammar_.bytes(":"), space(), member.value}));
-  };
+  std::map<std::string_view, const Member *> sorted;
+  std::vector<std::string_view> names;
   for (const Member &member : members) {
-    series.entries.push_back(text(member));
-    series.isRequired.push_back(member.isRequired);
+    sorted.emplace(member.name, &member);
+    names.push_back(member.name);
   }
-  for (const Member &member : rest)
-    series.rest.push_back(text(member));
+  for (const auto &[name, member] : sorted) {
+    series.nameOf.push_back(int32_t(series.entries.size()));
+    series.entries.push_back(member->value);
+    series.isRequired.push_back(member->isRequired);
+  }
+  if (!members.empty())
+    addNames(series, TextList::of(std::move(names)));
+  for (const Rest &each : rest)
+    series.rest.push_back(memberOf(each.name, each.value));
+  return enclosed("{", std::move(series), "}");
+}
+
+ExprId JsonText::objectOfAny(const std::vector<Variant> &variants) {
+  // Members of the same name and value are the same entry.
+  using Key = std::pair<bool, int32_t>;
+  struct Entry {
+    ExprId value = -1;
+    std::vector<int32_t> variants = {};
+  };
+  auto add = [&](std::map<Key, Entry> &to, ExprId value, size_t variant) {
+    const bool isRule = grammar_[value].kind == Expr::Kind::Rule;
+    Entry &entry = to[{isRule, isRule ? grammar_[value].rule : value}];
+    entry.value = value;
+    entry.variants.push_back(int32_t(variant));
+  };
+  std::map<std::string_view, std::map<Key, Entry>> byName;
+  std::map<Key, Entry> others;
+  Series series{.isAnyOrder = true};
+  for (size_t i = 0; i < variants.size(); ++i) {
+    for (const Member &member : variants[i].members)
+      add(byName[member.name], member.value, i);
+    if (variants[i].others)
+      add(others, *variants[i].others, i);
+  }
+  std::vector<std::string_view> names;
+  std::unordered_map<std::string_view, int32_t> numbers;
+  for (auto &[name, entries] : byName) {
+    const auto number = int32_t(names.size());
+    names.push_back(name);
+    numbers.emplace(name, number);
+    for (auto &[key, entry] : entries) {
+      series.entries.push_back(entry.value);
+      series.nameOf.push_back(number);
+      series.variantsOf.push_back(std::move(entry.variants));
+    }
+  }
+  for (const Variant &variant : variants) {
+    std::vector<int32_t> &needed = series.neededNames.emplace_back();
+    for (const Member &member : variant.members)
+      if (member.isRequired)
+        needed.push_back(numbers[member.name]);
+    std::ranges::sort(needed);
+  }
+  auto list = TextList::of(std::move(names));
+  if (!others.empty()) {
+    const ExprId name =
+        *nameOf({.conditions = {{.list = list, .isNegated = true}}});
+    for (auto &[key, entry] : others) {
+      series.rest.push_back(memberOf(name, entry.value));
+      series.restAfterName.push_back(entry.value);
+      series.variantsOfRest.push_back(std::move(entry.variants));
+    }
+  }
+  addNames(series, std::move(list));
   return enclosed("{", std::move(series), "}");
 }
 
 ExprId JsonText::listOf(const std::vector<ExprId> &first,
                         std::optional<ExprId> rest, int32_t least,
                         int32_t most) {
-  Series series{.least = least, .most = most};
-  for (ExprId item : first)
-    series.entries.push_back(spaced(item));
+  Series series{.entries = first, .least = least, .most = most};
   if (rest)
-    series.rest.push_back(spaced(*rest));
+    series.rest.push_back(*rest);
   return enclosed("[", std::move(series), "]");
 }
 

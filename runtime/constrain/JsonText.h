@@ -9,7 +9,8 @@
 #include "runtime/constrain/TextScanner.h"
 
 #include <optional>
-#include <set>
+#include <string>
+#include <vector>
 
 namespace moert {
 
@@ -32,10 +33,9 @@ public:
   /// Strings whose value meets the rules; absent: there is none.
   std::optional<ExprId> stringOf(TextRules rules);
   /// Strings of these values.
-  ExprId stringOf(const std::set<std::string> &texts);
-  /// The same of names of members.
+  ExprId stringOf(std::shared_ptr<const TextList> texts);
+  /// Names of members that meet the rules.
   std::optional<ExprId> nameOf(TextRules rules);
-  ExprId nameOf(const std::set<std::string> &texts);
   /// Numbers that meet the rules; absent: there is none.
   std::optional<ExprId> numberOf(const NumberRules &rules);
   /// Exactly one value.
@@ -45,15 +45,26 @@ public:
   /// them.
   ExprId space();
 
-  /// An object: `{`, members with `,` between them, `}`, in any order. `rest`
-  /// may be present any number of times.
+  /// An object: `{`, members with `,` between them, `}`, in any order. Names
+  /// differ. `rest` may be present any number of times; its names are others.
   struct Member {
-    ExprId name, value;
+    std::string name;
+    ExprId value;
     bool isRequired;
   };
+  struct Rest {
+    ExprId name, value;
+  };
   ExprId objectOf(const std::vector<Member> &members,
-                  const std::vector<Member> &rest, int32_t least = 0,
+                  const std::vector<Rest> &rest, int32_t least = 0,
                   int32_t most = Expr::kUnbounded);
+  /// An object that fits one of these, at least: it has no members but some of
+  /// its own, and others of this value.
+  struct Variant {
+    std::vector<Member> members;
+    std::optional<ExprId> others = {};
+  };
+  ExprId objectOfAny(const std::vector<Variant> &variants);
   /// An array: `[`, the items `first` in this order, then `rest`, if it is
   /// present, any number of times, `]`. It has `least` to `most` items.
   ExprId listOf(const std::vector<ExprId> &first, std::optional<ExprId> rest,
@@ -67,8 +78,9 @@ private:
   ExprId words(std::pair<const char *, const char *> each);
   /// The text in the quotes that the notation has.
   ExprId quoted(std::shared_ptr<const TextScanner> scanner);
-  /// A part of a list or object, and white space.
-  ExprId spaced(ExprId part) { return grammar_.sequence({part, space()}); }
+  /// Gives a series the names of its entries.
+  void addNames(Series &series, std::shared_ptr<const TextList> names);
+  ExprId memberOf(ExprId name, ExprId value);
   ExprId enclosed(const char *open, Series series, const char *close);
 
   using Notation = JsonTextOptions::Notation;

@@ -15,7 +15,7 @@ Matcher::Matcher(std::shared_ptr<const Automaton> automaton,
       limits_(limits),
       library_(library ? std::move(library) : std::make_shared<ScanLibrary>()),
       seen_(1), scans_(automaton_->scanners().size()) {
-  seenIds_.emplace(Seen(), 0);
+  seenIds_.emplace(Seen().hash(), 0);
   auto lock = library_->lock();
   start();
 }
@@ -38,13 +38,13 @@ void Matcher::restart() {
 bool Matcher::isSpent() const {
   auto lock = library_->lock();
   return std::ranges::any_of(
-      usedScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
+      learningScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
 }
 
 size_t Matcher::bytes() const {
   const size_t mask = (size_t(tokens_->vocabularySize()) + 63) / 64 * 8;
   return positions_.size() * (sizeof(Position) + 256 * sizeof(PositionId)) +
-         masks_.size() * mask;
+         wayCount_ * sizeof(Way) + masks_.size() * mask;
 }
 
 Status Matcher::fullStatus() const {
@@ -77,7 +77,7 @@ Status Matcher::accept(int32_t token) {
   std::string_view bytes = tokens_->bytesOf(token);
   if (bytes.empty())
     return refused("is not text");
-  if (positions_.size() > limits_.positions) {
+  if (isCrowded()) {
     pending_.reset();
     forget();
     at = history_.back().position;
@@ -140,6 +140,11 @@ void Matcher::forget() {
   frameIds_.clear();
   positionIds_.clear();
   masks_.clear();
+  wayCount_ = 0;
+  const std::deque<Seen> seen = std::move(seen_);
+  seen_ = {Seen()};
+  seenIds_ = {{Seen().hash(), 0}};
+  closedNames_.clear();
   // A frame's parent has a smaller number, and the frames that are kept keep
   // their order, so the ways of a position stay sorted.
   std::vector<FrameId> kept(frames.size(), kBottom);
@@ -156,6 +161,8 @@ void Matcher::forget() {
     Frame frame = frames[f];
     if (frame.parent != kBottom)
       frame.parent = kept[size_t(frame.parent)];
+    if (frame.data < 0)
+      frame.data = keep(seen[size_t(-frame.data)]);
     kept[f] = FrameId(frames_.size());
     frameIds_.emplace(frame, kept[f]);
     frames_.push_back(frame);
@@ -174,6 +181,7 @@ void Matcher::forget() {
       if (way.frame != kBottom)
         way.frame = kept[size_t(way.frame)];
     auto to = PositionId(positions_.size());
+    wayCount_ += old.ways.size();
     positions_.push_back({std::move(old.ways), old.canEnd, nullptr});
     positionIds_.emplace(hashOf(positions_.back()), to);
     moved[id] = to;

@@ -37,11 +37,13 @@ struct MatcherLimits {
   /// Rules inside each other, such as lists in lists. Deeper text is refused.
   int32_t depth = 2000;
   /// Ways to read the text so far; more are an error.
-  size_t ways = 4096;
+  size_t ways = 65'536;
   /// Positions to remember between tokens, at 1 KiB each and up to eight times
-  /// as many during one. Masks have a bit per token and position.
+  /// as many during one; likewise 32 times as many ways of all of them
+  /// together, at 20 bytes each. Masks have a bit per token and position.
   size_t positions = 8192;
   size_t mostPositions() const { return 8 * positions; } ///< During a token.
+  size_t allWays() const { return 32 * positions; }
   size_t rewind = 1024; ///< Tokens that can be taken back.
   /// Steps of work for all tokens of a text, and further ones for each. A step
   /// takes about ten nanoseconds.
@@ -108,7 +110,7 @@ private:
     Automaton::StateId followUp = Automaton::kNone;
     FrameId parent = kBottom;
     /// Of the states of a series: how many parts have been read, or, if they
-    /// come in any order, an index into seen_.
+    /// come in any order, an index into seen_, negated.
     int32_t data = 0;
     int32_t check = -1; ///< A condition for the return; -1: none.
     uint32_t start = 0; ///< Of the text of the innermost check, in bytes.
@@ -120,13 +122,13 @@ private:
   };
   /// The entries of a series that have been read.
   struct Seen {
-    std::vector<uint64_t> bits; ///< Without zero words at the end.
-    int32_t count = 0;          ///< Of all parts, as far as it matters.
-    int32_t required = 0;       ///< Of the required entries.
-    auto operator<=>(const Seen &) const = default;
-    bool has(size_t entry) const {
-      return entry / 64 < bits.size() && (bits[entry / 64] >> entry % 64 & 1);
-    }
+    Bits bits;            ///< By entry, or by name. No zero word is at the end.
+    Bits gone;            ///< Variants that the entries do not fit.
+    int32_t count = 0;    ///< Of all parts, as far as it matters.
+    int32_t required = 0; ///< Of the required entries.
+    int32_t name = -1;    ///< After it comes an entry; -1: after none.
+    bool operator==(const Seen &) const = default;
+    uint64_t hash() const;
   };
   struct Way {
     Automaton::StateId state;
@@ -189,12 +191,34 @@ private:
   FrameId frame(Frame frame);
   Way wayTo(Automaton::StateId state, FrameId frame);
   ScanRun &scanRun(int32_t index);
-  template <class Follow>
-  void followSeries(Way way, const Automaton::State &state, Follow follow,
+  static uint64_t hashOf(const Position &position);
+  bool isCrowded() const;
+
+  // MatcherSeries.cpp
+  using Follow = std::function<void(Way)>;
+  void followSeries(const Way &way, const Automaton::State &state,
+                    const Follow &follow,
                     const std::function<void(FrameId)> &leave);
+  void followName(const Way &way, const Automaton::State &state,
+                  const Follow &follow);
+  void followEntries(const Way &way, const Automaton::SeriesStates &series,
+                     const Follow &follow);
+  void callPart(const Automaton::SeriesStates &series, Frame own, int32_t data,
+                Automaton::StateId part, const Follow &follow);
   int32_t seenWith(const Automaton::SeriesStates &series, int32_t data,
                    std::optional<size_t> entry);
-  static uint64_t hashOf(const Position &position);
+  static bool leaveVariants(const Automaton::SeriesStates &series,
+                            const std::vector<int32_t> &left, Seen &seen);
+  static Bits variantsWith(const Automaton::SeriesStates &series, int32_t name,
+                           const Bits &gone);
+  int32_t keep(Seen seen);
+  const Seen &seenOf(int32_t data) const { return seen_[size_t(-data)]; }
+  bool fitsVariant(const Automaton::SeriesStates &series,
+                   const Seen &seen) const;
+  const Bits &closedNames(int32_t series, int32_t data);
+  /// The run of a way's scanner. Of the names that it reads, those are left out
+  /// that may not come.
+  ScanRun &runOf(const Way &way);
 
   // MatcherMask.cpp
   void begin(PositionId at);
@@ -218,13 +242,15 @@ private:
 
   std::vector<Frame> frames_;
   std::unordered_map<Frame, FrameId, FrameHash> frameIds_;
-  std::vector<Seen> seen_;
-  std::map<Seen, int32_t> seenIds_;
+  std::deque<Seen> seen_;
+  std::unordered_multimap<uint64_t, int32_t> seenIds_; ///< By hash.
+  std::map<std::pair<int32_t, int32_t>, Bits> closedNames_;
   std::vector<Position> positions_;
+  size_t wayCount_ = 0; ///< Of all positions.
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
   std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
   std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
-  std::vector<LearntScan *> usedScans_;
+  std::vector<LearntScan *> learningScans_;
   /// Of checks whose text ends with a bracket, for the next token.
   std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;

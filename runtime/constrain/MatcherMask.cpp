@@ -12,7 +12,7 @@ constexpr size_t kRound = 64;
 
 uint64_t Matcher::workSoFar() const {
   uint64_t sum = work_;
-  for (const LearntScan *scan : usedScans_)
+  for (const LearntScan *scan : learningScans_)
     sum += scan->run->work();
   return sum;
 }
@@ -108,7 +108,7 @@ bool Matcher::walk(Job &job, uint64_t until) {
 
 bool Matcher::makeTable(Job &job, uint64_t until) {
   const std::vector<TokenTrie::Entry> &entries = tokens_->entries();
-  ScanRun &run = scanRun((*automaton_)[job.way.state].scan);
+  ScanRun &run = runOf(job.way);
   const bool hasLimit = run.room(job.way.scan) >= 0;
   TokenTable &table = *job.made;
   auto mayLeave = [&](const TokenTrie::Entry &entry) {
@@ -202,16 +202,19 @@ bool Matcher::work(uint64_t steps) {
     pending_->jobs.pop_back();
     bool isDone = true;
     if (job.kind == Job::Kind::Table) {
-      const int32_t scan = (*automaton_)[job.way.state].scan;
-      LearntScan &learnt = *scans_[size_t(scan)];
+      const Automaton::State &state = (*automaton_)[job.way.state];
+      LearntScan &learnt = *scans_[size_t(state.scan)];
       const ScanState key = learnt.run->unlimited(job.way.scan);
       auto known = learnt.tables.find(key);
-      isDone = known != learnt.tables.end() || makeTable(job, until);
+      // Which names may come depends on the others.
+      const bool isShared = state.turn != Automaton::Turn::Name;
+      const bool isKnown = isShared && known != learnt.tables.end();
+      isDone = isKnown || makeTable(job, until);
       isFull_ |= learnt.run->isFull();
       if (isDone && !isFull_) {
-        if (known == learnt.tables.end())
+        if (isShared && !isKnown)
           library_->keep(learnt, key, job.made);
-        apply(learnt.tables[key], job.way);
+        apply(isKnown ? known->second : job.made, job.way);
       }
     } else {
       isDone = walk(job, until);
@@ -233,7 +236,7 @@ StatusOr<bool> Matcher::prepare(uint64_t steps) {
   if (hasTextualMask_ || masks_.contains(at))
     return true;
   if (!pending_) {
-    if (positions_.size() > limits_.positions)
+    if (isCrowded())
       forget();
     isFull_ = false;
     begin(history_.back().position);

@@ -7,12 +7,20 @@
 
 namespace moert {
 
-namespace {
-uint64_t mixed(uint64_t hash, uint64_t value) {
+static uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
   return hash ^ hash >> 29;
 }
-} // namespace
+
+uint64_t Matcher::Seen::hash() const {
+  uint64_t hash = mixed(uint64_t(uint32_t(count)) << 32 | uint32_t(name),
+                        uint64_t(required));
+  for (uint64_t word : bits)
+    hash = mixed(hash, word);
+  for (uint64_t word : gone)
+    hash = mixed(hash, ~word);
+  return hash;
+}
 
 size_t Matcher::FrameHash::operator()(const Frame &frame) const {
   uint64_t hash = mixed(uint32_t(frame.followUp), uint32_t(frame.parent));
@@ -52,8 +60,10 @@ ScanRun &Matcher::scanRun(int32_t index) {
   std::shared_ptr<LearntScan> &scan = scans_[size_t(index)];
   if (!scan) {
     scan = library_->find(automaton_->scanners()[size_t(index)]);
-    usedScans_.push_back(scan.get());
+    if (scan->run->learns())
+      learningScans_.push_back(scan.get());
   }
+  scan->run->leaveOut(nullptr);
   return *scan->run;
 }
 
@@ -62,84 +72,6 @@ Matcher::Way Matcher::wayTo(Automaton::StateId state, FrameId frame) {
   if (int32_t scan = (*automaton_)[state].scan; scan >= 0)
     way.scan = scanRun(scan).start();
   return way;
-}
-
-/// Returns the data of a series after another part: an entry, or one of the
-/// rest.
-int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
-                          std::optional<size_t> entry) {
-  auto counted = [&](int32_t count, int32_t enough) {
-    return series.most == Expr::kUnbounded ? std::min(count + 1, enough)
-                                           : count + 1;
-  };
-  if (!series.isAnyOrder)
-    return counted(data,
-                   std::max(series.least, int32_t(series.entries.size())));
-  Seen seen = seen_[size_t(data)];
-  seen.count = counted(seen.count, series.least);
-  if (entry) {
-    if (seen.bits.size() <= *entry / 64)
-      seen.bits.resize(*entry / 64 + 1, 0);
-    seen.bits[*entry / 64] |= uint64_t(1) << *entry % 64;
-    seen.required += !series.isRequired.empty() && series.isRequired[*entry];
-  }
-  auto [it, isNew] =
-      seenIds_.try_emplace(std::move(seen), int32_t(seen_.size()));
-  if (isNew)
-    seen_.push_back(it->first);
-  return it->second;
-}
-
-template <class Follow>
-void Matcher::followSeries(Way way, const Automaton::State &state,
-                           Follow follow,
-                           const std::function<void(FrameId)> &leave) {
-  using Turn = Automaton::Turn;
-  const Automaton::SeriesStates &series = automaton_->series(state.series);
-  const Frame own = frames_[size_t(way.frame)];
-  const bool isAny = series.isAnyOrder;
-  const int32_t count = isAny ? seen_[size_t(own.data)].count : own.data;
-  const int32_t missing =
-      isAny ? series.required - seen_[size_t(own.data)].required : 0;
-  if (state.turn != Turn::Part && count >= series.least && missing == 0)
-    leave(way.frame);
-  const int32_t room =
-      series.most == Expr::kUnbounded ? INT32_MAX : series.most - count;
-  if (room <= 0)
-    return;
-  auto call = [&](Automaton::StateId entry, std::optional<size_t> number) {
-    Frame after = own;
-    after.data = seenWith(series, own.data, number);
-    follow(
-        wayTo(entry, frame({.followUp = series.next, .parent = frame(after)})));
-  };
-  // The first entry that may come, if any order is allowed.
-  auto mayCome = [&](size_t i) {
-    if (seen_[size_t(own.data)].has(i))
-      return false;
-    const bool isRequired = !series.isRequired.empty() && series.isRequired[i];
-    return isRequired || missing < room;
-  };
-  const size_t entries = series.entries.size();
-  const bool hasRest = !series.rest.empty() &&
-                       (isAny ? missing < room : size_t(count) >= entries);
-  if (state.turn == Turn::Next) {
-    bool hasMore = hasRest || (!isAny && size_t(count) < entries);
-    for (size_t i = 0; isAny && i < entries && !hasMore; ++i)
-      hasMore = mayCome(i);
-    if (hasMore)
-      follow(wayTo(series.separator, way.frame));
-    return;
-  }
-  work_ += entries / 16;
-  if (!isAny && size_t(count) < entries)
-    call(series.entries[size_t(count)], std::nullopt);
-  for (size_t i = 0; isAny && i < entries; ++i)
-    if (mayCome(i))
-      call(series.entries[i], i);
-  if (hasRest)
-    for (Automaton::StateId entry : series.rest)
-      call(entry, std::nullopt);
 }
 
 /// Asks a check. White space before the last bracket of a list or an object
@@ -198,10 +130,13 @@ Matcher::PositionId Matcher::close(std::vector<Way> open) {
     if (!state.bytes.empty())
       ways.push_back(way);
     if (state.scan >= 0) {
-      ScanRun &run = scanRun(state.scan);
+      ScanRun &run = runOf(way);
       if (run.goesOn(way.scan))
         ways.push_back(way);
-      if (run.canEnd(way.scan))
+      const bool canEnd = run.canEnd(way.scan);
+      if (canEnd && state.turn == Automaton::Turn::Name)
+        followName(way, state, follow);
+      else if (canEnd)
         follow(wayTo(state.scanEnd, way.frame));
     }
     for (Automaton::StateId target : state.empty)
@@ -214,12 +149,12 @@ Matcher::PositionId Matcher::close(std::vector<Way> open) {
                         .check = call.check});
       follow(wayTo(call.entry, inside));
     }
-    if (state.series >= 0)
+    if (state.series >= 0 && state.scan < 0)
       followSeries(way, state, follow, leave);
     if (state.isEnd)
       leave(way.frame);
   }
-  work_ += seen.size();
+  work_ += 8 * seen.size();
   if (ways.empty() && !canEnd)
     return kDead;
   return positionOf(std::move(ways), canEnd);
@@ -234,7 +169,9 @@ Matcher::PositionId Matcher::positionOf(std::vector<Way> ways, bool canEnd) {
     if (const Position &known = positions_[size_t(it->second)];
         known.canEnd == position.canEnd && known.ways == position.ways)
       return it->second;
-  if (positions_.size() >= limits_.mostPositions()) {
+  wayCount_ += position.ways.size();
+  if (positions_.size() >= limits_.mostPositions() ||
+      wayCount_ > 8 * limits_.allWays()) {
     isFull_ = true;
     return kDead;
   }
@@ -242,6 +179,13 @@ Matcher::PositionId Matcher::positionOf(std::vector<Way> ways, bool canEnd) {
   positions_.push_back(std::move(position));
   positionIds_.emplace(hash, id);
   return id;
+}
+
+/// Whether what has been learnt takes more room than it may between tokens.
+bool Matcher::isCrowded() const {
+  return positions_.size() > limits_.positions ||
+         wayCount_ > limits_.allWays() || frames_.size() > limits_.allWays() ||
+         seen_.size() > limits_.positions;
 }
 
 Matcher::PositionId Matcher::step(PositionId from, uint8_t byte) {
@@ -264,7 +208,7 @@ Matcher::PositionId Matcher::step(PositionId from, uint8_t byte) {
         targets.push_back(wayTo(edge.target, way.frame));
     if (state.scan >= 0) {
       Way next = way;
-      ScanRun &run = scanRun(state.scan);
+      ScanRun &run = runOf(way);
       if (run.next(next.scan, byte))
         targets.push_back(next);
       isFull_ |= run.isFull();

@@ -1,80 +1,15 @@
 #include "runtime/constrain/NumberScanner.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdlib>
-#include <string>
+#include <numeric>
+#include <utility>
 
 namespace moert {
 
-JsonNumber JsonNumber::of(const nlohmann::json &number) {
-  if (number.is_number_unsigned())
-    return {static_cast<long double>(number.get<uint64_t>()), true};
-  if (number.is_number_integer())
-    return {static_cast<long double>(number.get<int64_t>()), true};
-  return {static_cast<long double>(number.get<double>()), false};
-}
-
-bool JsonNumber::isInteger() const {
-  return isWritten || (std::isfinite(value) && std::trunc(value) == value);
-}
-
-bool isWrittenMultiple(std::string_view number, const JsonNumber &divisor) {
-  if (!divisor.isWritten || divisor.value > 1e18L)
-    return true;
-  const auto by = uint64_t(divisor.value);
-  uint64_t rest = 0;
-  for (char c : number) {
-    if (c != '-' && (c < '0' || c > '9'))
-      return true;
-    if (c != '-')
-      rest = uint64_t(
-          (static_cast<unsigned __int128>(rest) * 10 + uint64_t(c - '0')) % by);
-  }
-  return rest == 0;
-}
-
-bool isMultiple(const JsonNumber &number, const JsonNumber &divisor) {
-  if (divisor.isWritten && number.isRounded)
-    return true;
-  if (divisor.isWritten)
-    return std::fmod(number.value, divisor.value) == 0;
-  const double quotient = double(number.value) / double(divisor.value);
-  // What overflows is divided exactly.
-  if (!std::isfinite(quotient))
-    return std::isfinite(number.value) &&
-           std::fmod(double(number.value), double(divisor.value)) == 0;
-  return std::trunc(quotient) == quotient;
-}
-
-bool NumberRules::holds(const JsonNumber &number) const {
-  const long double value = number.value;
-  if (isInteger && !number.isInteger())
-    return false;
-  if (least && (excludesLeast ? value <= *least : value < *least))
-    return false;
-  if (most && (excludesMost ? value >= *most : value > *most))
-    return false;
-  return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
-    return isMultiple(number, divisor);
-  });
-}
-
-bool NumberRules::isEmpty() const {
-  if (!least || !most)
-    return false;
-  if (*least > *most || (*least == *most && (excludesLeast || excludesMost)))
-    return true;
-  if (!isInteger)
-    return false;
-  long double first = std::ceil(*least), last = std::floor(*most);
-  first += excludesLeast && first == *least;
-  last -= excludesMost && last == *most;
-  return first > last;
-}
-
 namespace {
+using Digits = Decimal::Digits;
+
 /// What comes next in a number.
 enum Phase : uint32_t {
   kSign,          ///< Or a digit: nothing was read.
@@ -88,29 +23,18 @@ enum Phase : uint32_t {
   kExponentEnd,   ///< After a digit of the exponent.
 };
 
-/// Digits after the point, where a number is within bounds.
+/// Digits after the point, where a number has rules.
 constexpr int kMostFraction = 40;
 constexpr int kMostExponentDigits = 3;
-/// Powers of ten beyond which doubles are zero or infinite.
-constexpr int kLeastPower = -345, kMostPower = 310;
-/// Room for rounding of the powers of ten that are not whole, and of quotients
-/// of doubles.
-constexpr long double kSlack = 1e-18L, kQuotientSlack = 2.3e-16L;
+/// Powers of ten of the first digits of doubles that are neither zero nor
+/// infinite.
+constexpr int kLeastPower = -307, kMostPower = 308;
+/// Where the power of the last digit that is kept stops.
+constexpr int kMostScale = 511;
 
-/// The smallest number that is rounded to a double, or the largest one.
-long double roundedFrom(long double bound, double direction) {
-  const auto value = double(bound);
-  const auto next = std::nextafter(value, direction);
-  return std::isfinite(next) && value == bound
-             ? (bound + static_cast<long double>(next)) / 2
-             : bound;
-}
-
-/// A number so far. `digits` are its first significant digits, and its value
-/// is digits * 10^(scale + exponent).
+/// A number so far. Its value is digits * 10^(scale + exponent).
 struct Begun {
-  uint64_t digits = 0;
-  int scale = 0;
+  Decimal amount; ///< Without sign and exponent.
   Phase phase = kSign;
   bool isNegative = false, isExponentNegative = false;
   int exponent = 0, exponentDigits = 0;
@@ -118,22 +42,33 @@ struct Begun {
   static Begun unpack(const ScanState &state) {
     const auto bits = uint32_t(state.count);
     Begun begun;
-    begun.digits = uint64_t(uint32_t(state.at)) << 32 | state.inside;
-    begun.phase = Phase(bits & 15);
-    begun.isNegative = bits >> 4 & 1;
-    begun.isExponentNegative = bits >> 5 & 1;
-    begun.exponentDigits = int(bits >> 6 & 3);
-    begun.exponent = int(bits >> 8 & 1023);
-    begun.scale = int(bits >> 18) - 8192;
+    begun.amount.digits =
+        Digits(bits & 15) << 64 |
+        Digits(uint64_t(uint32_t(state.at)) << 32 | state.inside);
+    begun.amount.hasMore = bits >> 4 & 1;
+    begun.amount.exponent = int(bits >> 5 & 1023) - kMostScale;
+    begun.phase = Phase(bits >> 15 & 15);
+    begun.isNegative = bits >> 19 & 1;
+    begun.isExponentNegative = bits >> 20 & 1;
+    const auto exponent = int(bits >> 21);
+    for (int digits = 1; digits <= kMostExponentDigits; ++digits)
+      if (exponent >= kFirstWith[digits])
+        begun.exponentDigits = digits;
+    begun.exponent = exponent - kFirstWith[begun.exponentDigits];
     return begun;
   }
   ScanState pack() const {
-    return {int32_t(digits >> 32), uint32_t(digits),
-            int32_t(uint32_t(phase) | uint32_t(isNegative) << 4 |
-                    uint32_t(isExponentNegative) << 5 |
-                    uint32_t(exponentDigits) << 6 | uint32_t(exponent) << 8 |
-                    uint32_t(scale + 8192) << 18)};
+    const auto low = uint64_t(amount.digits);
+    return {int32_t(low >> 32), uint32_t(low),
+            int32_t(uint32_t(amount.digits >> 64) |
+                    uint32_t(amount.hasMore) << 4 |
+                    uint32_t(amount.exponent + kMostScale) << 5 |
+                    uint32_t(phase) << 15 | uint32_t(isNegative) << 19 |
+                    uint32_t(isExponentNegative) << 20 |
+                    uint32_t(exponent + kFirstWith[exponentDigits]) << 21)};
   }
+  /// Exponents with so many digits are kept from this number on.
+  static constexpr int kFirstWith[] = {0, 1, 11, 111};
 
   bool isWhole() const { return phase == kZero || phase == kWhole; }
   bool canEnd() const {
@@ -141,19 +76,17 @@ struct Begun {
   }
 
   void addDigit(int digit) {
-    const bool isKept = digits < 100'000'000'000'000'000u; // 10^17
-    if (isKept)
-      digits = digits * 10 + uint64_t(digit);
+    amount.addDigit(digit);
     if (phase == kPoint || phase == kFraction)
-      scale -= isKept && scale > -8000;
-    else
-      scale += !isKept && scale < 8000;
+      --amount.exponent;
+    amount.exponent = std::clamp(amount.exponent, -kMostScale, kMostScale);
   }
 
-  /// Whether more digits of a fraction would not change the number.
+  /// Whether more digits of a fraction would not be kept.
   bool isExact() const {
     return phase == kFraction &&
-           (digits >= 100'000'000'000'000'000u || scale <= -kMostFraction);
+           (amount.digits >= powerOfTen(Decimal::kMostDigits - 1) ||
+            amount.exponent <= -kMostFraction);
   }
 
   /// Takes a character. Returns false if no number goes on like this.
@@ -218,79 +151,134 @@ struct Begun {
     return true;
   }
 
-  JsonNumber number() const {
-    if (isWhole() && scale == 0) {
-      const auto value = static_cast<long double>(digits);
-      return {isNegative ? -value : value, true};
-    }
-    const int power = scale + (isExponentNegative ? -exponent : exponent);
-    const std::string text =
-        std::to_string(digits) + "e" + std::to_string(power);
-    const long double value = isWhole() ? std::strtold(text.c_str(), nullptr)
-                                        : std::strtod(text.c_str(), nullptr);
-    return {isNegative ? -value : value, isWhole(), isWhole()};
+  Decimal number() const {
+    Decimal result = amount;
+    result.isNegative = isNegative;
+    result.exponent += isExponentNegative ? -exponent : exponent;
+    return result;
   }
 };
 
+/// digits * 10^-unit, if that is whole and fits.
+std::optional<Digits> inUnits(const Decimal &amount, int unit) {
+  const Decimal trimmed = amount.trimmed();
+  const int zeros = trimmed.exponent - unit;
+  if (zeros < 0 || trimmed.magnitude() - unit >= 37)
+    return trimmed.isZero() ? std::optional<Digits>(0) : std::nullopt;
+  return trimmed.digits * powerOfTen(zeros);
+}
+
+/// The smallest number that is a multiple of both; a larger one of them if that
+/// has too many digits.
+Decimal commonMultiple(const Decimal &one, const Decimal &two) {
+  const int unit = std::min(one.trimmed().exponent, two.trimmed().exponent);
+  const auto a = inUnits(one, unit), b = inUnits(two, unit);
+  if (a && b && *a < powerOfTen(18) && *b < powerOfTen(18)) {
+    const uint64_t x = uint64_t(*a), y = uint64_t(*b);
+    const Digits common = Digits(x / std::gcd(x, y)) * y;
+    if (common < powerOfTen(Decimal::kMostDigits))
+      return {.digits = common, .exponent = unit};
+  }
+  return std::max(one, two);
+}
+
 /// Which numbers of one sign are wanted, by their amount.
 struct Amounts {
-  long double least = 0, most = INFINITY, step = 0; ///< 0: any number.
-  bool excludesMost = false;
-  bool hasFractions = false; ///< Of doubles: it is a multiple of one.
+  bool isPossible = true;
+  Decimal least = {};
+  std::optional<Decimal> most = {}; ///< Absent: no limit.
+  bool excludesLeast = false, excludesMost = false;
+  std::optional<Decimal> step = {}; ///< Absent: any number.
+  /// The powers of ten of the first digits of those that are not zero.
+  int leastPower = kLeastPower, mostPower = kMostPower;
 
   static Amounts of(const NumberRules &rules, bool isNegative) {
     Amounts amounts;
+    auto amountOf = [](Decimal bound) {
+      bound.isNegative = false;
+      return bound;
+    };
+    // Bounds of the other sign leave all numbers, or none.
+    auto hasSign = [&](const Decimal &bound) {
+      return bound.isZero() || bound.isNegative == isNegative;
+    };
     const auto &low = isNegative ? rules.most : rules.least;
     const auto &high = isNegative ? rules.least : rules.most;
-    const long double sign = isNegative ? -1 : 1;
-    if (low)
-      amounts.least = std::max(0.0L, *low * sign);
-    if (high)
-      amounts.most = *high * sign;
-    amounts.excludesMost =
-        isNegative ? rules.excludesLeast : rules.excludesMost;
-    if (rules.isInteger)
-      amounts.step = 1;
-    for (const JsonNumber &divisor : rules.divisors) {
-      amounts.step = std::max(amounts.step, divisor.value);
-      amounts.hasFractions |= !divisor.isWritten;
+    if (low && hasSign(*low)) {
+      amounts.least = amountOf(*low);
+      amounts.excludesLeast =
+          isNegative ? rules.excludesMost : rules.excludesLeast;
     }
+    if (high && hasSign(*high)) {
+      amounts.most = amountOf(*high);
+      amounts.excludesMost =
+          isNegative ? rules.excludesLeast : rules.excludesMost;
+    }
+    amounts.isPossible = !high || hasSign(*high);
+    if (rules.isInteger)
+      amounts.step = Decimal{.digits = 1};
+    for (const Decimal &divisor : rules.divisors)
+      amounts.step =
+          amounts.step ? commonMultiple(*amounts.step, divisor) : divisor;
+    amounts.isPossible =
+        amounts.isPossible && amounts.anyFrom(Decimal(), std::nullopt);
+    for (const Decimal &least :
+         {amounts.least, amounts.step.value_or(Decimal())})
+      if (!least.isZero())
+        amounts.leastPower = std::max(amounts.leastPower, least.magnitude());
+    if (amounts.most)
+      amounts.mostPower = amounts.most->isZero()
+                              ? kLeastPower - 1
+                              : std::min(kMostPower, amounts.most->magnitude());
     return amounts;
   }
 
-  bool isWhole() const { return step > 0 && step == std::floor(step); }
-
-  /// Whether there is one from `from` to, but without, `to`. With `slack`, they
-  /// are not exact, and numbers are going to be rounded to doubles.
-  bool anyBetween(long double from, long double to, long double slack) const {
-    const bool isRounded = slack > 0;
-    const long double first =
-        std::max(from * (1 - slack), isRounded ? roundedFrom(least, 0) : least);
-    const long double last = std::min(
-        to * (1 + slack), isRounded ? roundedFrom(most, INFINITY) : most);
-    if (first > last)
-      return false;
-    if (step == 0 || !std::isfinite(last))
+  /// Whether there is one from `from` on and, if it is present, below `to`.
+  /// Where that takes too many digits, the answer is yes.
+  bool anyFrom(const Decimal &from, const std::optional<Decimal> &to) const {
+    // Of equal bounds, the one that excludes more counts.
+    const bool isLeast = from < least || (from == least && !from.hasMore);
+    const Decimal first = isLeast ? least : from;
+    const bool excludesFirst = isLeast ? excludesLeast : from.hasMore;
+    const bool isMost = most && (!to || *most < *to);
+    const std::optional<Decimal> last = isMost ? most : to;
+    const bool excludesLast = isMost ? excludesMost : true;
+    if (!last)
       return true;
-    const long double room = isWhole() ? slack : kQuotientSlack;
-    const long double multiple = std::ceil(first / step * (1 - room)) * step;
-    return multiple <= last * (1 + room) && (multiple < to || room > 0);
+    if (first > *last || (first == *last && (excludesFirst || excludesLast)))
+      return false;
+    return !step || anyMultiple(first, excludesFirst, *last, excludesLast);
+  }
+
+private:
+  bool anyMultiple(const Decimal &first, bool excludesFirst,
+                   const Decimal &last, bool excludesLast) const {
+    const int unit =
+        std::min({first.trimmed().exponent, last.trimmed().exponent,
+                  step->trimmed().exponent});
+    const auto low = inUnits(first, unit), high = inUnits(last, unit),
+               by = inUnits(*step, unit);
+    if (!high || !by || !low)
+      return true;
+    const Digits count = (*low + *by - 1) / *by;
+    const Digits next =
+        count * *by + (excludesFirst && count * *by == *low ? *by : 0);
+    return excludesLast ? next < *high : next <= *high;
   }
 };
 
 class NumberRun final : public ScanRun {
 public:
   explicit NumberRun(const NumberRules &rules)
-      : rules_(rules),
-        isFree_(!rules.least && !rules.most && rules.divisors.empty()),
+      : rules_(rules), isFree_(!rules.isInteger && !rules.least &&
+                               !rules.most && rules.divisors.empty()),
         amounts_{Amounts::of(rules, false), Amounts::of(rules, true)} {}
 
   ScanState start() const override { return Begun().pack(); }
 
   bool next(ScanState &state, uint8_t byte) override {
     Begun begun = Begun::unpack(state);
-    // Within bounds, a fraction has no digits that do not count: it would not
-    // have to end.
+    // A fraction has no digits that do not count: it would not have to end.
     const bool isOver =
         !isFree_ && begun.isExact() && byte >= '0' && byte <= '9';
     if (isOver || !begun.take(char(byte)) || !canBecomeValid(begun))
@@ -299,115 +287,137 @@ public:
     return true;
   }
   bool canEnd(const ScanState &state) override {
-    const Begun begun = Begun::unpack(state);
-    return begun.canEnd() && rules_.holds(begun.number());
+    return isValid(Begun::unpack(state));
   }
   bool goesOn(const ScanState &state) override {
-    const Begun begun = Begun::unpack(state);
-    for (char c : {'-', '+', '.', 'e', '0', '1', '2', '3', '4', '5', '6', '7',
-                   '8', '9'}) {
-      Begun more = begun;
-      if (more.take(c) && canBecomeValid(more))
-        return true;
-    }
-    return false;
+    return std::ranges::any_of(std::string_view("-+.e0123456789"), [&](char c) {
+      ScanState copy = state;
+      return next(copy, uint8_t(c));
+    });
   }
 
 private:
+  bool isValid(const Begun &begun) const {
+    if (!begun.canEnd())
+      return false;
+    if (isFree_)
+      return true;
+    Decimal number = begun.number();
+    if (begun.phase == kExponentEnd && !number.isZero() &&
+        (number.magnitude() < kLeastPower || number.magnitude() > kMostPower))
+      return false;
+    // A check divides integers with more digits than are kept.
+    if (begun.isWhole() && number.hasMore)
+      return rules_.isWithin(number);
+    return rules_.holds(number);
+  }
+
   bool canBecomeValid(const Begun &begun) const {
+    if (isFree_)
+      return true;
     if (begun.phase >= kExponent)
       return exponentCanBecomeValid(begun);
     const Amounts &amounts = amounts_[size_t(begun.isNegative)];
-    if (amounts.most < 0 || (amounts.most == 0 && amounts.excludesMost))
-      return false;
-    if (isFree_ && !rules_.isInteger)
+    if (begun.phase == kSign || !amounts.isPossible)
+      return begun.phase == kSign;
+    if (begun.phase == kFirst)
       return true;
-    if (begun.phase <= kFirst)
-      return amounts.anyBetween(0, INFINITY, 0);
     if (begun.isExact())
-      return rules_.holds(begun.number()) ||
-             (canBeScientific(begun, amounts) && holdsWithExponent(begun));
-    return canGoOn(begun, amounts) || canBeScientific(begun, amounts);
+      return isValid(begun) ||
+             (mayHaveExponent(begun) && holdsWithExponent(begun));
+    return canGoOn(begun, amounts) ||
+           (mayHaveExponent(begun) && canBeScientific(begun, amounts));
+  }
+
+  /// Whether there is an amount that begins with these digits and has the power
+  /// of its last one.
+  static bool anyWith(const Begun &begun, int power, const Amounts &amounts) {
+    Decimal from = begun.amount, to = begun.amount;
+    from.exponent = to.exponent = power;
+    to.hasMore = false;
+    ++to.digits;
+    return amounts.anyFrom(from, to);
   }
 
   /// Whether more digits lead to a number that is wanted. An exponent could
-  /// mend what has become too large or too exact; but a model that has written
-  /// 500 where 100 is the most would go on with zeros for ever.
+  /// mend what has become too large; but a model that has written 500 where 100
+  /// is the most would go on with zeros for ever.
   static bool canGoOn(const Begun &begun, const Amounts &amounts) {
-    const auto digits = static_cast<long double>(begun.digits);
-    if (begun.phase != kWhole) {
-      if (amounts.isWhole())
-        return isWholeAmount(begun, amounts);
-      const long double unit = std::pow(10.0L, begun.scale);
-      return amounts.anyBetween(digits * unit, (digits + 1) * unit, kSlack);
-    }
-    if (!std::isfinite(amounts.most))
+    if (begun.phase != kWhole)
+      return canHaveFraction(amounts) &&
+             anyWith(begun, begun.amount.exponent, amounts);
+    if (!amounts.most)
       return true;
-    for (int power = begun.scale; power <= kMostPower; ++power) {
-      const long double unit = std::pow(10.0L, power);
-      if (digits * unit > amounts.most)
-        return false;
-      if (amounts.anyBetween(digits * unit, (digits + 1) * unit, 0))
+    for (int power = begun.amount.exponent;
+         begun.amount.magnitude() - begun.amount.exponent + power <=
+         amounts.most->magnitude();
+         ++power)
+      if (anyWith(begun, power, amounts))
         return true;
-    }
     return false;
   }
 
-  /// Whether the digits after the point are zeros, after a number that is
-  /// wanted.
-  static bool isWholeAmount(const Begun &begun, const Amounts &amounts) {
-    uint64_t whole = begun.digits;
-    for (int i = begun.scale; i < 0 && whole != 0; ++i, whole /= 10)
-      if (whole % 10 != 0)
-        return false;
-    const auto amount = static_cast<long double>(whole);
-    return amounts.anyBetween(amount, amount + 1, 0) &&
-           std::fmod(amount, amounts.step) == 0;
+  /// Whether digits after the point reach as far as what is wanted.
+  static bool canHaveFraction(const Amounts &amounts) {
+    return !amounts.most || amounts.most->isZero() ||
+           amounts.most->magnitude() > -kMostFraction ||
+           (amounts.least.isZero() && !amounts.excludesLeast);
   }
 
   /// Whether an exponent can follow as programs write it: after a single digit,
-  /// or one with a fraction. Not for integers: a model that has written 9.99
-  /// would have to make it another number.
+  /// or after a fraction.
+  static bool mayHaveExponent(const Begun &begun) {
+    return !begun.amount.isZero() &&
+           (!begun.isWhole() || begun.amount.magnitude() == 0);
+  }
+
   static bool canBeScientific(const Begun &begun, const Amounts &amounts) {
-    if (begun.digits == 0 || (amounts.isWhole() && !amounts.hasFractions))
-      return false;
-    const auto digits = static_cast<long double>(begun.digits);
-    const int length = int(std::floor(std::log10(digits))) + 1;
-    if (length + begun.scale != 1)
-      return false;
-    for (int power = kLeastPower; power <= kMostPower; ++power) {
-      const long double unit = std::pow(10.0L, power - length);
-      if (amounts.anyBetween(digits * unit, (digits + 1) * unit, kSlack))
+    const int below = begun.amount.magnitude() - begun.amount.exponent;
+    for (int power = amounts.mostPower; power >= amounts.leastPower; --power)
+      if (anyWith(begun, power - below, amounts))
         return true;
-    }
     return false;
   }
 
   /// Tries all exponents.
   bool holdsWithExponent(Begun begun) const {
-    begun.phase = kExponentEnd;
-    for (int power = kLeastPower; power <= kMostPower; ++power) {
-      begun.isExponentNegative = power < 0;
-      begun.exponent = std::abs(power);
-      if (rules_.holds(begun.number()))
-        return true;
+    begun.phase = kExponent;
+    return exponentCanBecomeValid(begun);
+  }
+
+  /// Tries the exponents that more characters can make.
+  bool exponentCanBecomeValid(Begun begun) const {
+    const Begun now = std::exchange(begun, withEnd(begun));
+    if (isValid(now))
+      return true;
+    if (now.amount.isZero()) // Whatever the exponent is.
+      return isValid(begun);
+    const Amounts &amounts = amounts_[size_t(begun.isNegative)];
+    const int magnitude = begun.amount.magnitude();
+    for (int digits = now.exponentDigits; digits <= kMostExponentDigits;
+         ++digits) {
+      const auto room = int(powerOfTen(digits - now.exponentDigits));
+      for (bool isNegative : {false, true}) {
+        if (now.phase != kExponent && isNegative != now.isExponentNegative)
+          continue;
+        // The amounts of exponents that lead to powers that are wanted.
+        const int one = amounts.leastPower - magnitude,
+                  two = amounts.mostPower - magnitude;
+        const int first =
+            std::max(now.exponent * room, isNegative ? -two : one);
+        const int last =
+            std::min(now.exponent * room + room - 1, isNegative ? -one : two);
+        begun.isExponentNegative = isNegative;
+        for (begun.exponent = last; begun.exponent >= first; --begun.exponent)
+          if (isValid(begun))
+            return true;
+      }
     }
     return false;
   }
-
-  /// Tries the exponents that more digits can make.
-  bool exponentCanBecomeValid(const Begun &begun) const {
-    if (isFree_ && !rules_.isInteger)
-      return true;
-    if (begun.canEnd() && rules_.holds(begun.number()))
-      return true;
-    for (char c :
-         {'-', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
-      Begun more = begun;
-      if (more.take(c) && exponentCanBecomeValid(more))
-        return true;
-    }
-    return false;
+  static Begun withEnd(Begun begun) {
+    begun.phase = kExponentEnd;
+    return begun;
   }
 
   const NumberRules rules_;
@@ -416,28 +426,36 @@ private:
 };
 } // namespace
 
+bool NumberRules::isWithin(const Decimal &number) const {
+  if (least && (excludesLeast ? number <= *least : number < *least))
+    return false;
+  return !most || (excludesMost ? number < *most : number <= *most);
+}
+
+bool NumberRules::holds(const Decimal &number) const {
+  return (!isInteger || number.isInteger()) && isWithin(number) &&
+         std::ranges::all_of(divisors, [&](const Decimal &divisor) {
+           return isMultiple(number, divisor);
+         });
+}
+
+bool NumberRules::isEmpty() const {
+  return !Amounts::of(*this, false).isPossible &&
+         !Amounts::of(*this, true).isPossible;
+}
+
 std::unique_ptr<ScanRun> NumberScanner::run() const {
   return std::make_unique<NumberRun>(rules_);
 }
 
 bool NumberScanner::equals(const Scanner &other) const {
   const auto *number = dynamic_cast<const NumberScanner *>(&other);
-  if (!number)
-    return false;
-  const NumberRules &a = rules_, &b = number->rules_;
-  return a.isInteger == b.isInteger && a.least == b.least && a.most == b.most &&
-         a.excludesLeast == b.excludesLeast &&
-         a.excludesMost == b.excludesMost &&
-         std::ranges::equal(a.divisors, b.divisors,
-                            [](const JsonNumber &x, const JsonNumber &y) {
-                              return x.value == y.value &&
-                                     x.isWritten == y.isWritten;
-                            });
+  return number && number->rules_ == rules_;
 }
 
 uint64_t NumberScanner::hash() const {
-  auto bits = [](const std::optional<long double> &bound) {
-    return bound ? std::bit_cast<uint64_t>(double(*bound)) : 1;
+  auto bits = [](const std::optional<Decimal> &bound) {
+    return bound ? uint64_t(bound->trimmed().digits) : 1;
   };
   return bits(rules_.least) * 31 + bits(rules_.most) * 37 +
          uint64_t(rules_.isInteger) + rules_.divisors.size() * 2;

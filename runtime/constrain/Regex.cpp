@@ -504,7 +504,8 @@ static StatusOr<Pattern> parseEcma(std::string_view pattern, RegexMatch match) {
       return Status(StatusCode::Usage,
                     "pattern:1:1: it needs over " + std::to_string(kMaxStates) +
                         " states; repeat fewer times, or smaller parts");
-    result.conditions.push_back({std::move(nfa), isNegated});
+    result.conditions.push_back(
+        {.nfa = std::move(nfa), .isNegated = isNegated});
     return Status::ok();
   };
   MOE_RETURN_IF_ERROR(condition(parsed.root, isWhole, isWhole, false));

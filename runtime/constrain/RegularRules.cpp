@@ -139,7 +139,7 @@ std::shared_ptr<const Scanner> scannerOfRule(const Grammar &grammar,
   if (!nfa)
     return nullptr;
   return TextScanner::create(
-      {.conditions = {{std::move(nfa)}}, .isJson = false});
+      {.conditions = {{.nfa = std::move(nfa)}}, .isJson = false});
 }
 
 } // namespace moert

@@ -1,5 +1,7 @@
 #include "runtime/constrain/ScanLibrary.h"
 
+#include <algorithm>
+
 namespace moert {
 
 size_t TokenTable::bytes() const {
@@ -19,10 +21,12 @@ ScanLibrary::find(const std::shared_ptr<const Scanner> &scanner) {
       scans_.erase(it);
       break;
     }
-  if (scans_.size() >= kMost)
+  if (scans_.size() >= mostNow_) {
     std::erase_if(scans_, [](const auto &entry) {
       return entry.second.use_count() == 1;
     });
+    mostNow_ = std::max(kMost, 2 * scans_.size());
+  }
   auto made = std::make_shared<LearntScan>(scanner);
   scans_.emplace(hash, made);
   return made;

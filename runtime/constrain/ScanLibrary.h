@@ -65,6 +65,7 @@ private:
   std::mutex mutex_;
   std::multimap<uint64_t, std::shared_ptr<LearntScan>> scans_; ///< By hash.
   size_t bytes_ = 0;
+  size_t mostNow_ = kMost; ///< More where matchers use them.
 };
 
 } // namespace moert

@@ -10,6 +10,8 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_SCANNER_H
 #define MOE_RUNTIME_CONSTRAIN_SCANNER_H
 
+#include "runtime/constrain/TextList.h"
+
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -37,6 +39,14 @@ public:
   /// Whether it may go on.
   virtual bool goesOn(const ScanState &state) = 0;
 
+  /// Of a scanner of a list: its texts whose bit is set are not read from now
+  /// on; null: all are. The bits must live until the next call of this.
+  virtual void leaveOut(const Bits *) {}
+  /// Of a scanner of a list: which text has been read, where it may end.
+  virtual size_t textAt(const ScanState &) { return 0; }
+
+  /// Whether it learns states. Otherwise work() is 0 and isFull() false.
+  virtual bool learns() const { return false; }
   /// A measure of the work so far.
   virtual uint64_t work() const { return 0; }
   /// Whether it has learnt more states than it may: what it says then is no

@@ -12,6 +12,9 @@ using Json = nlohmann::json;
 namespace {
 /// More ways are not written out: the combination is then only checked.
 constexpr size_t kMostWays = 64;
+/// The same where each choice is added to a few keywords of few entries.
+constexpr size_t kMostSmallWays = 4096;
+constexpr size_t kSmall = 8;
 /// References and combinations inside each other for the same value.
 constexpr int kDeepestMerge = 32;
 /// Schemas that are merged into one.
@@ -20,6 +23,22 @@ constexpr int kMostMerged = 5000;
 constexpr const char *kOnlyChecked[] = {"not", "dependentRequired",
                                         "dependentSchemas", "unevaluatedItems",
                                         "unevaluatedProperties"};
+/// Keywords whose schemas are merged with the others.
+constexpr const char *kMerged[] = {"$ref", "allOf", "anyOf", "oneOf",
+                                   "if",   "then",  "else"};
+
+bool isSmall(const Json &way) {
+  return way.size() <= kSmall &&
+         std::ranges::all_of(way, [](const Json &value) {
+           return value.size() <= kSmall &&
+                  std::ranges::none_of(value, &Json::is_structured);
+         });
+}
+
+bool isCombination(const std::string &word) {
+  return std::ranges::find(kOnlyChecked, word) != std::end(kOnlyChecked) ||
+         std::ranges::find(kMerged, word) != std::end(kMerged);
+}
 
 Json both(const Json &one, const Json &two) {
   if (one == true || one == two)
@@ -29,7 +48,8 @@ Json both(const Json &one, const Json &two) {
   return {{"allOf", {one, two}}};
 }
 
-/// Adds the keywords of one schema to those of another one.
+/// Adds the keywords of one schema, without its combinations, to those of
+/// another one.
 class WordMerger {
 public:
   explicit WordMerger(Json &to) : to_(to) {}
@@ -45,7 +65,8 @@ public:
                                          from.contains("prefixItems"));
     isExact_ &= !skipsLists;
     for (const auto &[word, value] : from.items())
-      if (!skipsLists || !isAnyOf(word, {"items", "prefixItems"}))
+      if (!isCombination(word) &&
+          (!skipsLists || !isAnyOf(word, {"items", "prefixItems"})))
         addWord(word, value);
     return isExact_;
   }
@@ -130,10 +151,13 @@ private:
 
   static Json commonValues(const Json &one, const Json &two) {
     // Sorted, so that long lists take no long time.
-    std::set<Json> known(two.begin(), two.end());
+    auto isLess = [](const Json *a, const Json *b) { return *a < *b; };
+    std::set<const Json *, decltype(isLess)> known;
+    for (const Json &value : two)
+      known.insert(&value);
     Json common = Json::array();
     for (const Json &value : one)
-      if (known.contains(value))
+      if (known.contains(&value))
         common.push_back(value);
     return common;
   }
@@ -178,7 +202,8 @@ private:
       isExact_ = false;
       return;
     }
-    addWords(ways, schema);
+    for (Json &way : ways)
+      isExact_ &= WordMerger(way).add(schema);
     if (auto it = schema.find("$ref"); it != schema.end())
       add(ways, source_.references.at(it->get<std::string>()), depth + 1);
     if (auto all = schema.find("allOf"); all != schema.end())
@@ -190,7 +215,7 @@ private:
         continue;
       if (name[0] == 'o' && !areDisjoint(*list, source_))
         isExact_ = false;
-      addChoice(ways, list->get<std::vector<Json>>(), depth);
+      addChoice(ways, *list, depth);
     }
     if (auto condition = schema.find("if"); condition != schema.end()) {
       isExact_ = false;
@@ -199,7 +224,8 @@ private:
         auto it = schema.find(name);
         return it == schema.end() ? none : *it;
       };
-      addChoice(ways, {both(*condition, branch("then")), branch("else")},
+      addChoice(ways,
+                Json::array({both(*condition, branch("then")), branch("else")}),
                 depth);
     }
     for (const char *word : kOnlyChecked)
@@ -212,20 +238,10 @@ private:
           way["additionalProperties"] = true;
   }
 
-  void addWords(std::vector<Json> &ways, const Json &schema) {
-    Json words = schema;
-    for (const char *word :
-         {"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else"})
-      words.erase(word);
-    for (const char *word : kOnlyChecked)
-      words.erase(word);
-    for (Json &way : ways)
-      isExact_ &= WordMerger(way).add(words);
-  }
-
-  void addChoice(std::vector<Json> &ways, const std::vector<Json> &choices,
-                 int depth) {
-    if (choices.size() * ways.size() > kMostWays) {
+  void addChoice(std::vector<Json> &ways, const Json &choices, int depth) {
+    const bool areSmall = std::ranges::all_of(ways, isSmall);
+    const size_t most = areSmall ? kMostSmallWays : kMostWays;
+    if (choices.size() * ways.size() > most) {
       isExact_ = false;
       return;
     }
@@ -235,7 +251,7 @@ private:
       add(copy, choice, depth + 1);
       all.insert(all.end(), copy.begin(), copy.end());
     }
-    if (all.size() > kMostWays)
+    if (all.size() > most)
       isExact_ = false; // And goes on with what was before.
     else
       ways = std::move(all);
@@ -246,7 +262,8 @@ private:
   int left_ = kMostMerged;
 };
 
-/// Follows references that have nothing beside them.
+} // namespace
+
 const Json *resolved(const Json &schema, const SchemaSource &source) {
   const Json *at = &schema;
   for (int i = 0; i < kDeepestMerge && at->is_object() &&
@@ -256,6 +273,7 @@ const Json *resolved(const Json &schema, const SchemaSource &source) {
   return at->is_object() ? at : nullptr;
 }
 
+namespace {
 /// The kinds of values that a schema accepts: its types, numbers as one.
 std::set<std::string> kindsOf(const Json &schema) {
   std::set<std::string> kinds;
@@ -274,16 +292,20 @@ std::set<std::string> kindsOf(const Json &schema) {
 
 /// Whether no value is in two of the lists, and each schema has one.
 bool haveDistinctValues(const std::vector<const Json *> &schemas) {
-  std::set<Json> seen;
-  for (const Json *schema : schemas) {
+  // Each with the number of its schema.
+  std::vector<std::pair<const Json *, size_t>> values;
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    const Json *schema = schemas[i];
     if (!schema || !schema->is_object() || !schema->contains("enum"))
       return false;
-    std::set<Json> own((*schema)["enum"].begin(), (*schema)["enum"].end());
-    for (const Json &value : own)
-      if (!seen.insert(value).second)
-        return false;
+    for (const Json &value : (*schema)["enum"])
+      values.emplace_back(&value, i);
   }
-  return true;
+  std::ranges::sort(
+      values, [](const auto &a, const auto &b) { return *a.first < *b.first; });
+  return std::ranges::adjacent_find(values, [](const auto &a, const auto &b) {
+           return a.second != b.second && *a.first == *b.first;
+         }) == values.end();
 }
 
 /// Whether objects of these schemas differ in a member that all of them need.
@@ -308,6 +330,12 @@ bool haveDistinctMember(const std::vector<const Json *> &schemas,
   });
 }
 } // namespace
+
+bool isCombined(const Json &schema) {
+  return std::ranges::any_of(schema.items(), [](const auto &entry) {
+    return isCombination(entry.key());
+  });
+}
 
 MergedSchema mergedSchema(const Json &schema, const SchemaSource &source) {
   return Merger(source).run(schema);

@@ -18,10 +18,19 @@ struct MergedSchema {
   bool isExact = true;
 };
 
+/// Whether a schema has keywords that mergedSchema() looks into; otherwise it
+/// is itself the only way.
+bool isCombined(const nlohmann::json &schema);
+
 /// Merges what a schema (SchemaSource) combines: the keywords of allOf are
 /// those of one schema, those of anyOf and oneOf of several ones.
 MergedSchema mergedSchema(const nlohmann::json &schema,
                           const SchemaSource &source);
+
+/// Follows references that have nothing beside them. Null if that ends at a
+/// boolean, or does not end.
+const nlohmann::json *resolved(const nlohmann::json &schema,
+                               const SchemaSource &source);
 
 /// Whether it is certain that no value satisfies two of these schemas.
 bool areDisjoint(const nlohmann::json &schemas, const SchemaSource &source);

@@ -25,7 +25,7 @@ constexpr int kDeepestSource = 100;
 constexpr size_t kMaxSchemas = 100'000;
 constexpr size_t kMaxValues = 100'000;
 /// Schemas of one list, and names of one object.
-constexpr size_t kMaxEntries = 4000, kMaxNames = 1000;
+constexpr size_t kMaxEntries = 4000, kMaxNames = 20'000;
 
 constexpr std::string_view kTypes[] = {"object",  "array",   "string", "number",
                                        "integer", "boolean", "null"};

@@ -1,7 +1,7 @@
 #include "runtime/constrain/SchemaValidator.h"
 
+#include "runtime/constrain/Decimal.h"
 #include "runtime/constrain/Formats.h"
-#include "runtime/constrain/NumberScanner.h"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ bool areUnique(const Json &list) {
 
 bool isOfType(const Json &value, std::string_view type) {
   if (type == "integer")
-    return value.is_number() && JsonNumber::of(value).isInteger();
+    return value.is_number() && Decimal::of(value).isInteger();
   return type == "object"    ? value.is_object()
          : type == "array"   ? value.is_array()
          : type == "string"  ? value.is_string()
@@ -71,25 +71,25 @@ bool SchemaValidator::accepts(const Json &schema, const Json &value,
 
 bool SchemaValidator::acceptsNumber(const Json &schema,
                                     const Json &value) const {
-  const JsonNumber number = JsonNumber::of(value);
-  auto bound = [&](const char *name) -> std::optional<long double> {
+  const Decimal number = Decimal::of(value);
+  auto bound = [&](const char *name) -> std::optional<Decimal> {
     auto it = schema.find(name);
     if (it == schema.end())
       return std::nullopt;
-    return JsonNumber::of(*it).value;
+    return Decimal::of(*it);
   };
-  if (auto least = bound("minimum"); least && number.value < *least)
+  if (auto least = bound("minimum"); least && number < *least)
     return false;
-  if (auto most = bound("maximum"); most && number.value > *most)
+  if (auto most = bound("maximum"); most && number > *most)
     return false;
-  if (auto least = bound("exclusiveMinimum"); least && number.value <= *least)
+  if (auto least = bound("exclusiveMinimum"); least && number <= *least)
     return false;
-  if (auto most = bound("exclusiveMaximum"); most && number.value >= *most)
+  if (auto most = bound("exclusiveMaximum"); most && number >= *most)
     return false;
   auto divisors = schema.find("multipleOf");
   return divisors == schema.end() ||
          std::ranges::all_of(*divisors, [&](const Json &divisor) {
-           return isMultiple(number, JsonNumber::of(divisor));
+           return isMultiple(number, Decimal::of(divisor));
          });
 }
 

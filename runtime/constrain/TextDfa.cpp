@@ -1,37 +1,89 @@
 #include "runtime/constrain/TextDfa.h"
 
 #include <algorithm>
+#include <set>
 
 namespace moert {
+
+CharClasses::CharClasses(std::vector<uint32_t> borders)
+    : borders_(std::move(borders)) {
+  borders_.push_back(0);
+  std::ranges::sort(borders_);
+  borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
+  borders_.shrink_to_fit();
+  size_t at = 0;
+  for (uint32_t c = 0; c < 0x80; ++c) {
+    at += at + 1 < borders_.size() && borders_[at + 1] == c;
+    ascii_[c] = uint16_t(at);
+  }
+}
+
+size_t CharClasses::of(uint32_t c) const {
+  return c < 0x80 ? ascii_[c]
+                  : size_t(std::ranges::upper_bound(borders_, c) -
+                           borders_.begin() - 1);
+}
+
+static uint64_t keyOf(int32_t from, size_t at) {
+  return uint64_t(uint32_t(from)) << 32 | at;
+}
+
+int32_t Transitions::find(int32_t from, size_t at) const {
+  if (at < asciiCount_)
+    return size_t(from) < ascii_.size() && !ascii_[size_t(from)].empty()
+               ? ascii_[size_t(from)][at]
+               : kUnknown;
+  auto it = others_.find(keyOf(from, at));
+  return it == others_.end() ? kUnknown : it->second;
+}
+
+void Transitions::set(int32_t from, size_t at, int32_t to) {
+  if (at >= asciiCount_) {
+    others_[keyOf(from, at)] = to;
+    return;
+  }
+  if (ascii_.size() <= size_t(from))
+    ascii_.resize(size_t(from) + 1);
+  std::vector<int32_t> &targets = ascii_[size_t(from)];
+  if (targets.empty())
+    targets.assign(asciiCount_, kUnknown);
+  targets[at] = to;
+}
+
+void Transitions::kill(const std::function<bool(int32_t)> &isDead) {
+  auto look = [&](int32_t &to) {
+    if (to >= 0 && isDead(to))
+      to = -1;
+  };
+  for (std::vector<int32_t> &targets : ascii_)
+    for (int32_t &to : targets)
+      look(to);
+  for (auto &[key, to] : others_)
+    look(to);
+}
 
 //===----------------------------------------------------------------------===//
 // One automaton
 //===----------------------------------------------------------------------===//
 
-SubsetDfa::SubsetDfa(std::shared_ptr<const CharNfa> nfa)
-    : nfa_(std::move(nfa)), marks_(nfa_->stateCount(), 0) {
-  borders_ = {0};
-  for (const CharSet &set : nfa_->sets())
+static CharClasses classesOf(const CharNfa &nfa) {
+  std::vector<uint32_t> borders;
+  for (const CharSet &set : nfa.sets())
     for (CharSet::Range range : set.ranges()) {
-      borders_.push_back(range.first);
-      borders_.push_back(range.last + 1);
+      borders.push_back(range.first);
+      borders.push_back(range.last + 1);
     }
-  if (nfa_->hasWordBorders())
-    for (uint32_t c = 0; c < 0x80; ++c)
-      if (c > 0 && isWordChar(c) != isWordChar(c - 1))
-        borders_.push_back(c);
-  std::ranges::sort(borders_);
-  borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
-  for (uint32_t c = 0; c < 0x80; ++c)
-    asciiClass_.push_back(
-        uint16_t(std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
-  find({nfa_->start()}, false);
+  if (nfa.hasWordBorders())
+    for (uint32_t c = 1; c < 0x80; ++c)
+      if (isWordChar(c) != isWordChar(c - 1))
+        borders.push_back(c);
+  return CharClasses(std::move(borders));
 }
 
-size_t SubsetDfa::classOf(uint32_t c) const {
-  return c < 0x80 ? asciiClass_[c]
-                  : size_t(std::ranges::upper_bound(borders_, c) -
-                           borders_.begin() - 1);
+SubsetDfa::SubsetDfa(std::shared_ptr<const CharNfa> nfa)
+    : nfa_(std::move(nfa)), classes_(classesOf(*nfa_)),
+      next_(classes_.asciiCount()), marks_(nfa_->stateCount(), 0) {
+  find({nfa_->start()}, false);
 }
 
 SubsetDfa::StateId SubsetDfa::find(std::vector<CharNfa::StateId> members,
@@ -89,15 +141,9 @@ std::vector<CharNfa::StateId> SubsetDfa::closed(const State &state, bool isEnd,
 SubsetDfa::StateId SubsetDfa::next(StateId from, uint32_t c) {
   if (from == kDead)
     return kDead;
-  constexpr StateId kUnknown = -2;
-  const size_t at = classOf(c);
-  {
-    std::vector<StateId> &known = states_[size_t(from)].next;
-    if (known.empty())
-      known.assign(borders_.size(), kUnknown);
-    if (known[at] != kUnknown)
-      return known[at];
-  }
+  const size_t at = classes_.of(c);
+  if (StateId known = next_.find(from, at); known != Transitions::kUnknown)
+    return known;
   const bool isWord = nfa_->hasWordBorders() && isWordChar(c);
   std::vector<CharNfa::StateId> targets;
   for (CharNfa::StateId member :
@@ -111,7 +157,7 @@ SubsetDfa::StateId SubsetDfa::next(StateId from, uint32_t c) {
   targets.erase(std::ranges::unique(targets).begin(), targets.end());
   work_ += targets.size();
   const StateId to = find(std::move(targets), isWord);
-  states_[size_t(from)].next[at] = to;
+  next_.set(from, at, to);
   return to;
 }
 
@@ -130,81 +176,126 @@ bool SubsetDfa::accepts(StateId state) {
 // All conditions
 //===----------------------------------------------------------------------===//
 
-TextDfa::TextDfa(const std::vector<TextCondition> &conditions) {
-  borders_ = {0};
+int32_t TextDfa::Part::next(int32_t from, uint32_t c) {
+  return list ? list->next(from, c) : dfa->next(from, c);
+}
+
+bool TextDfa::Part::accepts(int32_t state) {
+  return list ? list->accepts(state) : dfa->accepts(state);
+}
+
+static CharClasses classesOf(const std::vector<TextCondition> &conditions) {
+  std::vector<uint32_t> borders;
   for (const TextCondition &condition : conditions) {
-    dfas_.emplace_back(condition.nfa);
-    isNegated_.push_back(condition.isNegated);
-    borders_.insert(borders_.end(), dfas_.back().borders().begin(),
-                    dfas_.back().borders().end());
+    if (condition.list) {
+      for (uint32_t c : condition.list->chars())
+        borders.insert(borders.end(), {c, c + 1});
+      continue;
+    }
+    const CharClasses own = classesOf(*condition.nfa);
+    borders.insert(borders.end(), own.borders().begin(), own.borders().end());
   }
-  std::ranges::sort(borders_);
-  borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
-  for (uint32_t c = 0; c < 0x80; ++c)
-    asciiClass_.push_back(
-        uint16_t(std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
-  find(std::vector<int32_t>(dfas_.size(), 0));
+  return CharClasses(std::move(borders));
+}
+
+static std::shared_ptr<const TextList>
+onlyListOf(const std::vector<TextCondition> &conditions) {
+  return conditions.size() == 1 ? conditions[0].list : nullptr;
+}
+
+TextDfa::TextDfa(const std::vector<TextCondition> &conditions)
+    : only_(onlyListOf(conditions)),
+      isOnlyNegated_(only_ && conditions[0].isNegated),
+      classes_(only_ ? CharClasses() : classesOf(conditions)),
+      next_(classes_.asciiCount()) {
+  if (only_)
+    return;
+  std::vector<int32_t> starts;
+  for (const TextCondition &condition : conditions) {
+    Part part{{}, condition.list, condition.isNegated};
+    if (condition.nfa)
+      part.dfa.emplace(condition.nfa);
+    parts_.push_back(std::move(part));
+    starts.push_back(condition.list ? condition.list->start() : 0);
+  }
+  // There is a first state, even if nothing leads on from it.
+  ids_.emplace(starts, 0);
+  states_.push_back(std::move(starts));
 }
 
 TextDfa::StateId TextDfa::find(std::vector<int32_t> parts) {
   for (size_t i = 0; i < parts.size(); ++i)
-    if (parts[i] == SubsetDfa::kDead && !isNegated_[i])
+    if (parts[i] == SubsetDfa::kDead && !parts_[i].isNegated)
       return kDead;
   auto [it, isNew] =
       ids_.try_emplace(std::move(parts), StateId(states_.size()));
-  if (isNew) {
+  if (isNew)
     states_.push_back(it->first);
-    next_.emplace_back();
-  }
   return it->second;
-}
-
-size_t TextDfa::classOf(uint32_t c) const {
-  return c < 0x80 ? asciiClass_[c]
-                  : size_t(std::ranges::upper_bound(borders_, c) -
-                           borders_.begin() - 1);
 }
 
 TextDfa::StateId TextDfa::next(StateId from, uint32_t c) {
   if (from == kDead || (c >= 0xD800 && c <= 0xDFFF))
     return kDead;
-  if (dfas_.empty())
+  if (from == kUnlisted)
+    return kUnlisted;
+  if (only_)
+    return unlisted(only_->next(from, c, without_));
+  if (parts_.empty())
     return from;
-  constexpr StateId kUnknown = -2;
-  const size_t at = classOf(c);
-  if (next_[size_t(from)].empty())
-    next_[size_t(from)].assign(borders_.size(), kUnknown);
-  if (StateId known = next_[size_t(from)][at]; known != kUnknown)
+  const size_t at = classes_.of(c);
+  if (StateId known = next_.find(from, at); known != Transitions::kUnknown)
     return known;
-  std::vector<int32_t> parts(dfas_.size());
-  for (size_t i = 0; i < dfas_.size(); ++i)
-    parts[i] = dfas_[i].next(states_[size_t(from)][i], c);
+  std::vector<int32_t> parts(parts_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    listWork_ += parts_[i].list != nullptr;
+    parts[i] = parts_[i].next(states_[size_t(from)][i], c);
+  }
   const StateId to = find(std::move(parts));
-  next_[size_t(from)][at] = to;
+  next_.set(from, at, to);
   return to;
 }
 
 bool TextDfa::accepts(StateId state) {
   if (state == kDead)
     return false;
-  for (size_t i = 0; i < dfas_.size(); ++i)
-    if (dfas_[i].accepts(states_[size_t(state)][i]) == isNegated_[i])
+  if (only_)
+    return state == kUnlisted ||
+           only_->accepts(state, without_) != isOnlyNegated_;
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i].accepts(states_[size_t(state)][i]) == parts_[i].isNegated)
       return false;
   return true;
 }
 
+uint32_t TextDfa::nextDifferent(StateId state, uint32_t c) const {
+  if (only_ && state != kUnlisted) {
+    // Beside those of the list, one more leads away from it.
+    if (isOnlyNegated_ && only_->firstFrom(state, c) == c)
+      return c + 1;
+    return only_->firstFrom(state, c + 1);
+  }
+  auto border = std::ranges::upper_bound(classes_.borders(), c);
+  return border == classes_.borders().end() ? TextList::kNoChar : *border;
+}
+
 uint64_t TextDfa::work() const {
-  uint64_t sum = 0;
-  for (const SubsetDfa &dfa : dfas_)
-    sum += dfa.work();
+  uint64_t sum = listWork_;
+  for (const Part &part : parts_)
+    sum += part.dfa ? part.dfa->work() : 0;
   return sum;
+}
+
+template <class Visit> void TextDfa::visitTargets(StateId state, Visit visit) {
+  for (uint32_t c : classes_.borders())
+    if (StateId to = c <= CharSet::kMaxCodePoint ? next(state, c) : kDead;
+        to != kDead)
+      visit(to);
 }
 
 void TextDfa::explore(size_t maxStates, uint64_t maxWork) {
   for (StateId state = 0; size_t(state) < states_.size(); ++state) {
-    for (uint32_t c : borders_)
-      if (c <= CharSet::kMaxCodePoint)
-        next(state, c);
+    visitTargets(state, [](StateId) {});
     accepts(state);
     if (states_.size() > maxStates || work() > maxWork)
       return;
@@ -218,10 +309,8 @@ void TextDfa::findFewest() {
   std::vector<int32_t> fewest(states_.size(), kFar);
   std::vector<StateId> open;
   for (StateId state = 0; size_t(state) < states_.size(); ++state) {
-    for (uint32_t c : borders_)
-      if (StateId to = c <= CharSet::kMaxCodePoint ? next(state, c) : kDead;
-          to != kDead)
-        before[size_t(to)].push_back(state);
+    visitTargets(state,
+                 [&](StateId to) { before[size_t(to)].push_back(state); });
     if (accepts(state)) {
       fewest[size_t(state)] = 0;
       open.push_back(state);
@@ -234,10 +323,7 @@ void TextDfa::findFewest() {
         open.push_back(state);
       }
   fewest_ = std::move(fewest);
-  for (std::vector<StateId> &targets : next_)
-    for (StateId &to : targets)
-      if (to >= 0 && fewest_[size_t(to)] == kFar)
-        to = kDead;
+  next_.kill([&](int32_t to) { return fewest_[size_t(to)] == kFar; });
 }
 
 void TextDfa::findMost() {
@@ -247,10 +333,10 @@ void TextDfa::findMost() {
   std::vector<std::set<StateId>> after(states_.size());
   std::vector<std::vector<StateId>> before(states_.size());
   for (StateId state = 0; size_t(state) < states_.size(); ++state)
-    for (uint32_t c : borders_)
-      if (StateId to = c <= CharSet::kMaxCodePoint ? next(state, c) : kDead;
-          to != kDead && after[size_t(state)].insert(to).second)
+    visitTargets(state, [&](StateId to) {
+      if (after[size_t(state)].insert(to).second)
         before[size_t(to)].push_back(state);
+    });
   std::vector<StateId> open;
   std::vector<size_t> left(states_.size());
   for (StateId state = 0; size_t(state) < states_.size(); ++state) {

@@ -1,6 +1,7 @@
 #include "runtime/constrain/TextScanner.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace moert {
 
@@ -51,7 +52,7 @@ public:
   explicit TextRun(const TextScanner &scanner)
       : rules_(scanner.rules()), dfa_(scanner.dfa()), mostStates_(kMostStates) {
     for (const TextCondition &condition : rules_.conditions)
-      mostStates_ += condition.nfa->stateCount();
+      mostStates_ += condition.nfa ? condition.nfa->stateCount() : 0;
   }
 
   ScanState start() const override {
@@ -72,6 +73,7 @@ public:
       return insideOf(state.inside) != kClosed;
     return anyFrom(state, 0, CharSet::kMaxCodePoint, true);
   }
+  bool learns() const override { return dfa_.learns(); }
   uint64_t work() const override { return dfa_.work(); }
   bool isFull() const override { return dfa_.stateCount() > mostStates_; }
 
@@ -80,16 +82,14 @@ public:
     if (state.inside != pack(kBetween) ||
         (state.count < rules_.least && dfa_.isExplored()))
       return false;
-    if (dense_.size() <= size_t(state.at))
-      dense_.resize(size_t(state.at) + 1, -1);
-    int8_t &known = dense_[size_t(state.at)];
-    if (known < 0) {
+    auto [known, isNew] = dense_.try_emplace(state.at, false);
+    if (isNew) {
       int count = 0;
       for (uint32_t c = ' '; c < 0x7F; ++c)
         count += dfa_.next(state.at, c) != TextDfa::kDead;
-      known = count >= kDense;
+      known->second = count >= kDense;
     }
-    return known > 0;
+    return known->second;
   }
   ScanState unlimited(const ScanState &state) const override {
     return {state.at, state.inside, 0};
@@ -100,6 +100,10 @@ public:
   }
   int32_t room(const ScanState &state) override {
     return rules_.most < 0 ? -1 : rules_.most - state.count;
+  }
+  void leaveOut(const Bits *without) override { dfa_.leaveOut(without); }
+  size_t textAt(const ScanState &state) override {
+    return dfa_.onlyList()->indexOf(state.at);
   }
 
 private:
@@ -130,19 +134,11 @@ private:
   /// Whether some character from `first` to `last` can be taken.
   bool anyFrom(const ScanState &state, uint32_t first, uint32_t last,
                bool isLimited) {
-    if (first > last)
-      return false;
-    auto canTake = [&](uint32_t c) {
+    for (uint32_t c = first; c <= last; c = dfa_.nextDifferent(state.at, c)) {
       ScanState copy = state;
-      return take(copy, c, isLimited);
-    };
-    if (canTake(first))
-      return true;
-    const std::vector<uint32_t> &borders = dfa_.borders();
-    for (auto border = std::ranges::upper_bound(borders, first);
-         border != borders.end() && *border <= last; ++border)
-      if (canTake(*border))
+      if (take(copy, c, isLimited))
         return true;
+    }
     return false;
   }
 
@@ -192,7 +188,7 @@ private:
     if (rules_.isJson && byte == quote()) {
       if (isLimited ? !isComplete(state) : !dfa_.accepts(state.at))
         return false;
-      state = {0, pack(kClosed), 0};
+      state = {state.at, pack(kClosed), 0};
       return true;
     }
     if (rules_.isJson && byte == '\\')
@@ -312,7 +308,7 @@ private:
   const TextRules rules_;
   TextDfa dfa_;
   size_t mostStates_;
-  std::vector<int8_t> dense_; ///< By state of the automaton; -1: not known.
+  std::unordered_map<int32_t, bool> dense_; ///< By state of the automaton.
 };
 
 uint64_t mixedScan(uint64_t hash, uint64_t value) {
@@ -321,31 +317,72 @@ uint64_t mixedScan(uint64_t hash, uint64_t value) {
 }
 } // namespace
 
+/// The same texts. A list that is limited by other conditions, or by lengths,
+/// is a shorter list.
+static TextRules simplified(TextRules rules) {
+  auto isList = [](const TextCondition &condition) {
+    return condition.list && !condition.isNegated;
+  };
+  auto list = std::ranges::find_if(rules.conditions, isList);
+  const bool isLimited =
+      rules.conditions.size() > 1 || rules.least > 0 || rules.most >= 0;
+  if (list == rules.conditions.end() || !isLimited)
+    return rules;
+  const std::shared_ptr<const TextList> all = list->list;
+  rules.conditions.erase(list);
+  TextDfa others(rules.conditions);
+  std::vector<std::string_view> left;
+  for (size_t i = 0; i < all->size(); ++i) {
+    const std::vector<uint32_t> points = codePointsOf((*all)[i]);
+    TextDfa::StateId state = others.start();
+    for (uint32_t c : points)
+      state = others.next(state, c);
+    const auto length = int64_t(points.size());
+    if (others.accepts(state) && length >= rules.least &&
+        (rules.most < 0 || length <= rules.most))
+      left.push_back((*all)[i]);
+  }
+  rules.conditions = {{.list = TextList::of(std::move(left))}};
+  rules.least = 0;
+  rules.most = -1;
+  return rules;
+}
+
 TextScanner::TextScanner(TextRules rules)
-    : rules_(std::move(rules)), dfa_(rules_.conditions) {
+    : rules_(simplified(std::move(rules))), dfa_(rules_.conditions) {
   hash_ = mixedScan(
       mixedScan(uint64_t(rules_.least), uint64_t(uint32_t(rules_.most))),
       uint64_t(rules_.isJson) << 1 | uint64_t(rules_.isSingleQuoted));
   for (const TextCondition &condition : rules_.conditions) {
-    hash_ = mixedScan(mixedScan(hash_, condition.nfa->stateCount()),
-                      condition.isNegated);
+    hash_ = mixedScan(hash_, condition.isNegated);
+    if (condition.list) {
+      hash_ = mixedScan(hash_, condition.list->hash());
+      continue;
+    }
+    hash_ = mixedScan(hash_, condition.nfa->stateCount());
     for (const CharSet &set : condition.nfa->sets())
       for (CharSet::Range range : set.ranges())
         hash_ = mixedScan(hash_, uint64_t(range.first) << 32 | range.last);
   }
   // Conditions that exclude each other, and lengths that a pattern does not
   // have, are found before a text runs into them.
-  const bool canConflict = rules_.conditions.size() > 1 ||
-                           (!rules_.conditions.empty() &&
-                            (rules_.least > 0 || rules_.most >= 0 ||
-                             rules_.conditions[0].isNegated ||
-                             rules_.conditions[0].nfa->hasWordBorders()));
-  if (canConflict)
+  const bool hasLengths = rules_.least > 0 || rules_.most >= 0;
+  auto canConflict = [&](const TextCondition &condition) {
+    return condition.nfa && (hasLengths || condition.isNegated ||
+                             condition.nfa->hasWordBorders());
+  };
+  if (rules_.conditions.size() > 1 ||
+      std::ranges::any_of(rules_.conditions, canConflict))
     dfa_.explore(kMostExplored, kMostExploring);
-  readsEmpty_ = !rules_.isJson && rules_.least == 0 && dfa_.accepts(0);
-  isEmpty_ = (rules_.most >= 0 && rules_.least > rules_.most) ||
-             (rules_.most >= 0 && dfa_.fewest(0) > rules_.most) ||
-             dfa_.fewest(0) == TextDfa::kFar || dfa_.most(0) < rules_.least;
+  const TextList *list = dfa_.onlyList();
+  readsEmpty_ =
+      !rules_.isJson && rules_.least == 0 && dfa_.accepts(dfa_.start());
+  const TextDfa::StateId start = dfa_.start();
+  isEmpty_ = list ? list->size() == 0
+                  : (rules_.most >= 0 && (rules_.least > rules_.most ||
+                                          dfa_.fewest(start) > rules_.most)) ||
+                        dfa_.fewest(start) == TextDfa::kFar ||
+                        dfa_.most(start) < rules_.least;
 }
 
 std::shared_ptr<const TextScanner> TextScanner::create(TextRules rules) {

@@ -7,14 +7,7 @@ namespace moert {
 
 moek::WeightView DeviceOperands::weightAt(std::string_view name,
                                           const uint8_t *data) const {
-  const fb::Weight &w = op_.weight(name);
-  return {data,
-          w.outer(),
-          w.rows(),
-          w.cols(),
-          w.outer_stride(),
-          w.row_stride(),
-          moek::Format(w.format())};
+  return viewOf(op_.weight(name), data);
 }
 
 moek::KvView DeviceOperands::cacheIn(std::string_view name,

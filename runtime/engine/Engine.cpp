@@ -7,6 +7,7 @@
 #include "runtime/device/cpu/NodeParts.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/engine/NodeUse.h"
+#include "runtime/plan/MappedPlan.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 
@@ -24,6 +25,13 @@ static Status preferMissingGpu(const Plan &plan, Status status) {
   return gpus.isOk() ? status : gpus;
 }
 
+static MemoryFit fitOf(const Plan &plan, int threads, bool copyWeights,
+                       const EngineOptions &options) {
+  return memoryFit(plan, threads, copyWeights,
+                   hostMemoryLimit(options.systemRoot),
+                   freeHostBytes(options.systemRoot));
+}
+
 StatusOr<std::unique_ptr<Engine>>
 Engine::openFiles(Plan plan, const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(int threads,
@@ -38,8 +46,17 @@ Engine::openFiles(Plan plan, const EngineOptions &options) {
     return preferMissingGpu(plan, rung.status());
   MOE_RETURN_IF_ERROR(
       preferMissingGpu(plan, plan.checkMachine(options.files.models)));
+  std::string mapped;
+  if (MemoryFit fit = fitOf(plan, threads, false, options);
+      options.allowPaging && fit.need.loaded > 0 && !fit.fits()) {
+    MOE_ASSIGN_OR_RETURN(plan, withMappedRows(plan));
+    mapped = "memory does not hold the weights as they would be laid out: rows "
+             "of the mapped model file are read instead, which is slower "
+             "(--allow-paging)";
+  }
   std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
   engine->rungNote_ = std::move(rung->why);
+  engine->mappingNote_ = std::move(mapped);
   auto files = WeightFiles::open(engine->plan_, options.files);
   if (!files)
     return preferMissingGpu(engine->plan_, files.status());
@@ -107,14 +124,11 @@ Status Engine::prepare(const EngineOptions &options) {
     use.topology = std::move(topology);
   MOE_ASSIGN_OR_RETURN(int threads,
                        resolveThreads(use.threads, readCpuBudget()));
-  auto fitOf = [&](bool copy) {
-    return memoryFit(plan_, threads, copy, hostMemoryLimit(options.systemRoot));
-  };
-  memory_ = fitOf(use.copyWeights);
+  memory_ = fitOf(plan_, threads, use.copyWeights, options);
   if (use.copyWeights && !options.copyWeights &&
       (options.allowPaging || !memory_.fits())) {
     use.copyWeights = false;
-    memory_ = fitOf(false);
+    memory_ = fitOf(plan_, threads, false, options);
   }
   MOE_RETURN_IF_ERROR(
       preferMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
@@ -135,6 +149,7 @@ Status Engine::prepare(const EngineOptions &options) {
                 splitByDevice(workersByDevice(table, threads), devices.nodes)),
       options.loading));
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
+  MOE_RETURN_IF_ERROR(files_->checkWhatWasRead());
   kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());
   headNorm_ = HeadNorm::find(plan_, *files_);
@@ -154,9 +169,8 @@ Status Engine::loadWeights(const NodeUse &use,
     };
   // If memory does not hold the model file beside what is made of it, its pages
   // leave the page cache behind the reader.
-  const bool forget =
-      memory_.need.loaded > 0 && memory_.limit.bytes > 0 &&
-      memory_.need.total() + memory_.need.loaded > memory_.limit.bytes;
+  const bool forget = memory_.need.loaded > 0 && memory_.free > 0 &&
+                      memory_.need.total() + memory_.need.loaded > memory_.free;
   MOE_RETURN_IF_ERROR(files_->load(parts, forget, options));
   return use.copyWeights ? files_->copyToMemory(plan_, parts, options)
                          : Status::ok();

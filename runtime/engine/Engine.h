@@ -54,7 +54,8 @@ struct EngineOptions {
   /// copy weights. Weights that do not fit in memory as a copy are mapped.
   bool planNodes = true;
   /// Run although the mapped weights exceed memory: some of their pages are
-  /// then read from the disk for every token (MemoryFit.h).
+  /// then read from the disk for every token (MemoryFit.h). Weights that would
+  /// be laid out while they load are then mapped, too (MappedPlan.h).
   bool allowPaging = false;
   /// The rung to run if the plan is a ladder (RungChoice.h).
   RungRequest rung = {};
@@ -130,6 +131,9 @@ public:
   const std::string &rungNote() const { return rungNote_; }
   /// Says how memory nodes are used; "" if the plan does not specify it.
   const std::string &nodeNote() const { return nodeNote_; }
+  /// Says that weights are read from the mapped model instead of being laid
+  /// out; "" if they are as the plan says.
+  const std::string &mappingNote() const { return mappingNote_; }
   int32_t vocab() const { return vocab_; }
   /// Number of logits after a token: vocab(), or the outputs of the model's
   /// classifier.
@@ -337,7 +341,7 @@ private:
               const LogitsSink &sink);
 
   Plan plan_;
-  std::string rungNote_, nodeNote_;
+  std::string rungNote_, nodeNote_, mappingNote_;
   MemoryFit memory_;
   std::vector<std::string> modelPaths_; ///< As given by the user, for messages.
   std::optional<WeightFiles> files_;

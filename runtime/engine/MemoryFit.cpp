@@ -1,5 +1,6 @@
 #include "runtime/engine/MemoryFit.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/engine/MakeDevices.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanWeights.h"
@@ -41,6 +42,23 @@ std::vector<Piece> weightsReadPerToken(const Plan &plan) {
   return pieces;
 }
 
+/// Returns the bytes of the host's caches with rows of Q8_0, and states as they
+/// are; 0 if they cannot be.
+uint64_t kvBytesAsQ8(const fb::Plan &plan) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i) {
+    const fb::Kv &kv = *plan.kv()->Get(i);
+    if (plan.devices()->Get(kv.device())->kind() != fb::DeviceKind::Cpu)
+      continue;
+    const bool isState = kv.row_per_sequence();
+    if (!isState && kv.width() % 32 != 0)
+      return 0;
+    auto type = isState ? moek::KvType(kv.type()) : moek::KvType::Q8_0;
+    bytes += uint64_t(moek::kvBytes(type, kv.width(), kv.capacity()));
+  }
+  return bytes;
+}
+
 double readBytesPerToken(const std::vector<Piece> &pieces) {
   double sum = 0;
   for (const Piece &piece : pieces)
@@ -50,7 +68,7 @@ double readBytesPerToken(const std::vector<Piece> &pieces) {
 } // namespace
 
 MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
-                    MemoryLimit limit) {
+                    MemoryLimit limit, uint64_t free) {
   const fb::Plan &table = plan.table();
   MemoryNeed need;
   // Each size is below 2^48 (verifyTables), so no sum overflows.
@@ -68,7 +86,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
     need.threads += teams[i];
   }
   need.copied = copyWeights;
-  return {need, limit};
+  return {need, limit, free};
 }
 
 double pagedBytesPerToken(const Plan &plan, const MemoryFit &fit) {
@@ -101,6 +119,14 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
   if (fit.fits() || (allowPaging && fit.fitsPaged()))
     return Status::ok();
   const MemoryNeed &need = fit.need;
+  const bool lacksFree = fit.lacksFree();
+  const uint64_t room = lacksFree ? fit.free : fit.limit.bytes;
+  std::string where = fit.limit.isControlGroup
+                          ? "the limit of its control group"
+                          : "the machine's memory";
+  if (lacksFree)
+    where = fmt::format("what is free of {}, {}", where,
+                        humanBytes(double(fit.limit.bytes)));
   std::string fix;
   if (need.copied)
     fix = "; leave out --no-mmap, so that weights are mapped";
@@ -108,6 +134,15 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
     fix = fmt::format("; --allow-paging runs it all the same, and reads about "
                       "{} from the disk for every token (an estimate)",
                       humanBytes(pagedBytesPerToken(plan, fit)));
+  const bool isAdvised = fix.empty();
+  const bool isHopeless = need.privateWeights() + need.workers >= room;
+  if (isAdvised && need.loaded > 0 && !allowPaging && fit.fitsMapped())
+    fix = "; --allow-paging reads weights from the mapped model file instead, "
+          "more slowly";
+  if (uint64_t kv = kvBytesAsQ8(plan.table());
+      isAdvised && !isHopeless && kv > 0 && kv < need.kv)
+    fix += fmt::format("; with --kv-type q8_0 its KV cache takes {}",
+                       humanBytes(double(kv)));
   Status failure(
       StatusCode::DoesNotFit,
       fmt::format("{}: needs {} of memory (weights {}, KV cache {} for {}, "
@@ -117,15 +152,17 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                   humanBytes(double(need.weights)), humanBytes(double(need.kv)),
                   kvRoom(plan.table()), humanBytes(double(need.activations)),
                   counted(need.threads, "worker"),
-                  humanBytes(double(need.workers)),
-                  humanBytes(double(fit.limit.bytes)),
-                  fit.limit.isControlGroup ? "the limit of its control group"
-                                           : "the machine's memory",
-                  fix));
-  if (!fix.empty())
+                  humanBytes(double(need.workers)), humanBytes(double(room)),
+                  where, fix));
+  if (isAdvised && isHopeless)
+    return std::move(failure).append(
+        "; no context is short enough for it: end other programs, use a "
+        "machine with more memory, or a model file of fewer bits");
+  if (!isAdvised)
     return failure;
   return adviseMemory(std::move(failure), plan.table(), plan.path(),
-                      need.resident() - need.kv, need.weights, fit.limit.bytes);
+                      need.resident() - need.kv,
+                      need.weights - need.privateWeights(), room);
 }
 
 } // namespace moert

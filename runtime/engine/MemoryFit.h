@@ -3,10 +3,13 @@
 // The estimate counts the bytes of the files that hold weights, the KV cache of
 // all sequences, activations and the scratch memory of each worker. The sum is
 // compared with the most that this process may use: the machine's memory or the
-// limit of its control group. Memory that other programs use at the moment is
-// not subtracted. A plan whose mapped weights exceed the limit can still run,
-// but their pages are read from the disk again and again. This is so slow that
-// the user has to allow it.
+// limit of its control group. A plan whose mapped weights exceed the limit can
+// still run, but their pages are read from the disk again and again. This is so
+// slow that the user has to allow it.
+//
+// Weights in private memory, which are copied or laid out while they load, push
+// nothing else out: what they and the rest need has to be free at the moment.
+// Memory that other programs use is not subtracted for mapped weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,32 +35,46 @@ struct MemoryNeed {
   /// Whether all weights are private copies, which cannot be paged.
   bool copied = false;
 
+  /// Bytes of weights in private memory.
+  uint64_t privateWeights() const { return copied ? weights : loaded; }
   /// Bytes that cannot be paged to a file.
-  uint64_t resident() const {
-    return kv + activations + workers + (copied ? weights : loaded);
-  }
+  uint64_t resident() const { return withoutWeights() + privateWeights(); }
+  uint64_t withoutWeights() const { return kv + activations + workers; }
   uint64_t total() const { return weights + kv + activations + workers; }
 };
 
 struct MemoryFit {
   MemoryNeed need;
   MemoryLimit limit;
+  uint64_t free = 0; ///< Of the limit, what is not in use; 0: unknown.
 
-  bool fits() const { return limit.bytes == 0 || need.total() <= limit.bytes; }
+  bool fits() const {
+    return (limit.bytes == 0 || need.total() <= limit.bytes) && !lacksFree();
+  }
   /// Returns whether it runs if mapped weights are paged from their files.
   bool fitsPaged() const {
-    return limit.bytes == 0 || need.resident() <= limit.bytes;
+    return (limit.bytes == 0 || need.resident() <= limit.bytes) && !lacksFree();
+  }
+  /// Returns whether it is the weights in private memory for which there is too
+  /// little free memory.
+  bool lacksFree() const {
+    return free > 0 && need.privateWeights() > 0 && need.resident() > free;
+  }
+  /// Returns whether it might run if no weights were in private memory.
+  bool fitsMapped() const {
+    return limit.bytes == 0 || need.withoutWeights() <= limit.bytes;
   }
 };
 
 /// Returns the memory that a plan needs whose CPU devices share `threads`
-/// workers. The plan must have passed Plan::checkMachine.
+/// workers. The plan must have passed Plan::checkMachine. `free` is
+/// MemoryFit::free.
 MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
-                    MemoryLimit limit);
+                    MemoryLimit limit, uint64_t free = 0);
 
 /// Returns ok if the plan fits, or if `allowPaging` is set and only mapped
 /// weights do not fit. Otherwise returns DoesNotFit with the sum, the limit and
-/// a fix.
+/// a fix: a context, a number of sequences or a type of the cache that fits.
 Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging);
 
 /// Estimates the bytes of weights that each generated token has to read from

@@ -59,7 +59,7 @@ std::vector<RungNeed> needsOf(Plan &plan, const LadderMachine &machine,
     need.context = table.context();
     MemoryNeed host =
         memoryFit(plan, machine.threads, machine.copyWeights, {}).need;
-    need.host = paged ? host.resident() : host.total();
+    need.host = paged ? host.withoutWeights() : host.total();
     for (uint32_t i = 0; i < count(table.devices()); ++i)
       if (table.devices()->Get(i)->kind() == fb::DeviceKind::Cuda)
         need.gpus.push_back(gpuBytes(*table.devices()->Get(i)));

@@ -14,6 +14,27 @@ namespace {
 /// cache.
 constexpr uint64_t kReadBytes = uint64_t(256) << 10;
 
+/// Consecutive units of one matrix, and the rows in them.
+struct Run {
+  int64_t matrix, row, rows;
+  uint64_t units;
+};
+
+/// Returns `count` units from `unit` on, or as many as the matrix has.
+Run runOf(const PackedWeight &weight, uint64_t unit, uint64_t count) {
+  int64_t perUnit = unitRows(weight.layout);
+  uint64_t perMatrix =
+      uint64_t(moek::storedRows(weight.layout, weight.rows) / perUnit);
+  int64_t row = int64_t(unit % perMatrix) * perUnit;
+  count = std::min(count, perMatrix - unit % perMatrix);
+  return {int64_t(unit / perMatrix), row,
+          std::min(int64_t(count) * perUnit, weight.rows - row), count};
+}
+
+uint64_t unitBytesOf(const PackedWeight &weight) {
+  return uint64_t(unitRows(weight.layout)) * weight.rowBytes();
+}
+
 } // namespace
 
 Status ChunkFiller::fill(uint64_t begin, uint64_t end, uint8_t *out) {
@@ -27,17 +48,28 @@ Status ChunkFiller::fill(uint64_t begin, uint64_t end, uint8_t *out) {
     uint64_t first = std::max(at, weight->offset);
     uint64_t last = std::min(end, weight->offset + weight->bytes());
     std::memset(place(at), 0, first - at);
-    MOE_RETURN_IF_ERROR(fillFrom(*weight, first - weight->offset,
-                                 last - weight->offset, place(first)));
+    const uint64_t from = first - weight->offset, to = last - weight->offset;
+    MOE_RETURN_IF_ERROR(fillFrom(*weight, from, to, place(first)));
+    forget(*weight, from, to);
     at = last;
   }
   std::memset(place(at), 0, end - at);
   return Status::ok();
 }
 
+void ChunkFiller::forget(const PackedWeight &weight, uint64_t begin,
+                         uint64_t end) {
+  const uint64_t each = unitBytesOf(weight), last = (end + each - 1) / each;
+  for (uint64_t unit = begin / each; unit < last;) {
+    Run run = runOf(weight, unit, last - unit);
+    weight.source->forget(run.matrix, run.row, run.rows);
+    unit += run.units;
+  }
+}
+
 Status ChunkFiller::fillFrom(const PackedWeight &weight, uint64_t begin,
                              uint64_t end, uint8_t *out) {
-  uint64_t unitBytes = uint64_t(unitRows(weight.layout)) * weight.rowBytes();
+  uint64_t unitBytes = unitBytesOf(weight);
   uint64_t batch = std::max<uint64_t>(1, kReadBytes / unitBytes);
   while (begin < end) {
     uint64_t unit = begin / unitBytes, inUnit = begin % unitBytes;
@@ -65,27 +97,24 @@ Status ChunkFiller::fillFrom(const PackedWeight &weight, uint64_t begin,
 StatusOr<uint64_t> ChunkFiller::computeUnits(const PackedWeight &weight,
                                              uint64_t unit, uint64_t count,
                                              uint8_t *out) {
-  int64_t perUnit = unitRows(weight.layout);
-  uint64_t perMatrix =
-      uint64_t(moek::storedRows(weight.layout, weight.rows) / perUnit);
-  int64_t matrix = int64_t(unit / perMatrix);
-  int64_t row = int64_t(unit % perMatrix) * perUnit;
-  count = std::min(count, perMatrix - unit % perMatrix);
-  int64_t rows = std::min(int64_t(count) * perUnit, weight.rows - row);
+  const Run run = runOf(weight, unit, count);
+  auto read = [&](uint8_t *to) {
+    return weight.source->read(run.matrix, run.row, run.rows, to);
+  };
   if (weight.layout == moek::Layout::Gguf) {
-    MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, out));
-    return count;
+    MOE_RETURN_IF_ERROR(read(out));
+    return run.units;
   }
   uint64_t from = weight.sourceRowBytes(), to = weight.rowBytes();
-  rows_.resize(uint64_t(rows) * from);
-  MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, rows_.data()));
-  for (int64_t r = 0; r < rows; r += moek::kRows16)
+  rows_.resize(uint64_t(run.rows) * from);
+  MOE_RETURN_IF_ERROR(read(rows_.data()));
+  for (int64_t r = 0; r < run.rows; r += moek::kRows16)
     if (!moek::packRows16(weight.format, rows_.data() + uint64_t(r) * from,
-                          int64_t(from), std::min(moek::kRows16, rows - r),
+                          int64_t(from), std::min(moek::kRows16, run.rows - r),
                           weight.cols, out + uint64_t(r) * to))
       return Status(StatusCode::Internal,
                     "a weight was given a layout that it does not have");
-  return count;
+  return run.units;
 }
 
 StatusOr<PackedHashes> writePackedFile(const PackedFile &file,
@@ -110,7 +139,9 @@ StatusOr<PackedHashes> writePackedFile(const PackedFile &file,
     };
   };
   size_t chunks = (file.bytes + kPackedChunk - 1) / kPackedChunk;
-  MOE_RETURN_IF_ERROR(forEachPiece(chunks, file.bytes, options, makeTask));
+  PiecesOptions reading = options;
+  reading.waits = true;
+  MOE_RETURN_IF_ERROR(forEachPiece(chunks, file.bytes, reading, makeTask));
   return PackedHashes{hasher.checksums(), hasher.sampleHash()};
 }
 

@@ -40,6 +40,9 @@ public:
   /// without gaps. Several threads may call it at once.
   virtual Status read(int64_t matrix, int64_t first, int64_t count,
                       uint8_t *out) const = 0;
+  /// Says that such rows are not needed any more. Several threads may call it
+  /// at once.
+  virtual void forget(int64_t matrix, int64_t first, int64_t count) const {}
 };
 
 /// A weight of `outer` matrices of `rows` x `cols` at `offset` of the packed
@@ -94,6 +97,8 @@ private:
   /// returns their number.
   StatusOr<uint64_t> computeUnits(const PackedWeight &weight, uint64_t unit,
                                   uint64_t count, uint8_t *out);
+  /// Lets the weight's source forget the rows of bytes begin ... end - 1.
+  static void forget(const PackedWeight &weight, uint64_t begin, uint64_t end);
 
   const PackedFile &file_;
   std::vector<uint8_t> rows_, cut_;

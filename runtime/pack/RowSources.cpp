@@ -30,10 +30,15 @@ ModelFile::ModelFile(const InputFile &file, bool forget)
 
 Status ModelFile::read(uint64_t offset, uint64_t bytes, uint8_t *out) const {
   MOE_RETURN_IF_ERROR(file_->readAt(offset, out, bytes));
+  if (hasher_)
+    hasher_->add(offset, {out, bytes});
+  return Status::ok();
+}
+
+void ModelFile::forget(uint64_t offset, uint64_t bytes) const {
   if (forget_)
     (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
                           POSIX_FADV_DONTNEED);
-  return Status::ok();
 }
 
 Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
@@ -47,6 +52,12 @@ Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
     MOE_RETURN_IF_ERROR(file_.read(at + uint64_t(r * view_.rowStride), rowBytes,
                                    out + uint64_t(r) * rowBytes));
   return Status::ok();
+}
+
+void ModelRows::forget(int64_t matrix, int64_t first, int64_t count) const {
+  file_.forget(offset_ + uint64_t(matrix * view_.outerStride) +
+                   uint64_t(first * view_.rowStride),
+               uint64_t(count * view_.rowStride));
 }
 
 Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
@@ -63,22 +74,40 @@ Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
   return Status::ok();
 }
 
-Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
-                         uint8_t *out) const {
+template <class Visit>
+Status StackedRows::forEachPart(int64_t matrix, int64_t first, int64_t count,
+                                Visit visit) const {
   int64_t row = matrix * perMatrix_ + first;
   auto part = std::ranges::upper_bound(parts_, row, {}, &Part::end);
   while (count > 0) {
     // Rows of one matrix of one part are read together.
     int64_t inMatrix = (row - part->first) % part->perMatrix;
     int64_t some = std::min(count, part->perMatrix - inMatrix);
-    MOE_RETURN_IF_ERROR(readPart(*part, row - part->first, some, out));
-    out += uint64_t(some) * moek::rowBytes(format_, uint64_t(cols_));
+    MOE_RETURN_IF_ERROR(visit(*part, row - part->first, some));
     row += some;
     count -= some;
     if (row == part->end)
       ++part;
   }
   return Status::ok();
+}
+
+Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
+                         uint8_t *out) const {
+  return forEachPart(
+      matrix, first, count, [&](const Part &part, int64_t row, int64_t some) {
+        Status status = readPart(part, row, some, out);
+        out += uint64_t(some) * moek::rowBytes(format_, uint64_t(cols_));
+        return status;
+      });
+}
+
+void StackedRows::forget(int64_t matrix, int64_t first, int64_t count) const {
+  (void)forEachPart(
+      matrix, first, count, [&](const Part &part, int64_t row, int64_t some) {
+        part.source->forget(row / part.perMatrix, row % part.perMatrix, some);
+        return Status::ok();
+      });
 }
 
 Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,

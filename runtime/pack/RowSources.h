@@ -5,6 +5,7 @@
 
 #include "kernels/Types.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/ReadHasher.h"
 #include "runtime/pack/PackedFile.h"
 
 #include <memory>
@@ -17,20 +18,27 @@ namespace moert {
 class ModelFile {
 public:
   /// Fails with Io if the file does not exist or its size is not `bytes`. With
-  /// `forget`, bytes that were read leave the page cache: a large model would
+  /// `forget`, bytes that were used leave the page cache: a large model would
   /// otherwise displace what is being made of it.
   static StatusOr<ModelFile> open(const std::string &path, uint64_t bytes,
                                   bool forget);
   /// Reads from an opened file, which must outlive this.
   ModelFile(const InputFile &file, bool forget);
 
+  /// From now on, what is read is added to `hasher`, which must outlive this.
+  void hashTo(ReadHasher &hasher) { hasher_ = &hasher; }
+
   /// Reads bytes offset ... offset + bytes - 1 to `out`. Several threads may
-  /// call it at once.
+  /// call it at once, and forget().
   Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
+  /// With `forget`, these bytes leave the page cache; with 0 bytes all from
+  /// `offset` on, also parts of large pages that other calls left there.
+  void forget(uint64_t offset, uint64_t bytes) const;
 
 private:
   std::shared_ptr<const InputFile> file_; ///< Perhaps without owning it.
   bool forget_;
+  ReadHasher *hasher_ = nullptr;
 };
 
 /// Rows of a tensor in a model file. `view.data` is not used.
@@ -40,6 +48,7 @@ public:
       : file_(file), offset_(offset), view_(view) {}
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
+  void forget(int64_t matrix, int64_t first, int64_t count) const override;
 
 private:
   const ModelFile &file_;
@@ -61,6 +70,7 @@ public:
 
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
+  void forget(int64_t matrix, int64_t first, int64_t count) const override;
 
 private:
   struct Part {
@@ -70,6 +80,12 @@ private:
     moek::Format format;
   };
 
+  /// Calls `visit(part, row, count)`, which returns a Status, for the rows of
+  /// each matrix of each part, until one fails. `row` counts from the part's
+  /// first.
+  template <class Visit>
+  Status forEachPart(int64_t matrix, int64_t first, int64_t count,
+                     Visit visit) const;
   Status readPart(const Part &part, int64_t row, int64_t count,
                   uint8_t *out) const;
 

@@ -22,6 +22,10 @@
 
 namespace moert {
 
+namespace fb {
+struct Weight;
+} // namespace fb
+
 class LoadedWeights {
 public:
   /// `files` are the plan's other files, in its order, and must outlive this.
@@ -36,9 +40,14 @@ public:
   Status fill(const NodePlaces &places, bool forget,
               const PiecesOptions &options);
 
-  /// Makes bytes begin ... begin + out.size() - 1 of the file. One thread at a
-  /// time.
+  /// Makes bytes begin ... begin + out.size() - 1 of the file, with all
+  /// threads.
   Status make(uint64_t begin, std::span<uint8_t> out) const;
+
+  /// Compares what was read of weights with the plan's checksums, as far as it
+  /// has them and all of a weight was read. Fails with InvalidFile, naming
+  /// weight and file. Once after everything is made.
+  Status checkWhatWasRead() const;
 
   /// All bytes; zeros where fill() has made none.
   std::span<const uint8_t> bytes() const { return memory_.bytes(); }
@@ -47,12 +56,20 @@ private:
   LoadedWeights() = default;
 
   Status addSources(const fb::Plan &plan, bool forget);
+  /// Prepares checksums of what will be read of file `file`.
+  void hashSources(uint32_t file);
 
   const fb::Plan *plan_ = nullptr;
   std::span<const MappedFile> files_;
   std::vector<std::unique_ptr<ModelFile>> models_; ///< By file of the plan.
+  /// Weights with a checksum that others are made of, and their hasher; by file
+  /// of the plan.
+  struct Hashed {
+    std::vector<const fb::Weight *> weights;
+    std::unique_ptr<ReadHasher> hasher;
+  };
+  std::vector<Hashed> hashed_;
   std::unique_ptr<PackedFile> packed_;
-  std::unique_ptr<ChunkFiller> filler_; ///< Of make().
   std::vector<Extent> hostExtents_;     ///< Ascending and disjoint.
   PrivateMemory memory_;
 };

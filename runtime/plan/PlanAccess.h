@@ -49,6 +49,17 @@ inline uint64_t rowBytesOf(const fb::Weight &weight) {
                         moek::Format(weight.format()), weight.cols());
 }
 
+/// Returns a view of a weight of a verified plan whose bytes begin at `data`.
+inline moek::WeightView viewOf(const fb::Weight &weight, const uint8_t *data) {
+  return {data,
+          weight.outer(),
+          weight.rows(),
+          weight.cols(),
+          weight.outer_stride(),
+          weight.row_stride(),
+          moek::Format(weight.format())};
+}
+
 /// Returns the bytes of all rows, without gaps between them. `weight` must have
 /// passed verifyTables().
 inline uint64_t bytesOfRows(const fb::Weight &weight) {

@@ -40,12 +40,16 @@ uint64_t bytesOf(const Plan &plan, const std::vector<bool> &counts) {
 } // namespace
 
 /// Returns which weights instructions read: not those that others are only made
-/// of.
+/// of, and not those that are made for nothing (MappedPlan.h).
 static std::vector<bool> readWeights(const fb::Plan &table) {
   std::vector<bool> reads(count(table.weights()), true);
-  for (const fb::Weight *w : *table.weights())
-    for (uint32_t i = 0; i < count(w->sources()); ++i)
-      reads[w->sources()->Get(i)] = false;
+  for (uint32_t w = 0; w < reads.size(); ++w) {
+    const auto *sources = table.weights()->Get(w)->sources();
+    if (count(sources) > 0)
+      reads[w] = false;
+    for (uint32_t i = 0; i < count(sources); ++i)
+      reads[sources->Get(i)] = false;
+  }
   for (const fb::Phase *phase : *table.phases())
     for (const fb::Instruction *instruction : *phase->instructions())
       for (const fb::Operand *operand : *instruction->operands())

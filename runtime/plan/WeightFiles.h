@@ -71,8 +71,13 @@ public:
   Status load(std::span<const std::vector<NodeBytes>> parts, bool forget,
               const PiecesOptions &options);
 
+  /// See LoadedWeights; ok if there are none.
+  Status checkWhatWasRead() const {
+    return loaded_ ? loaded_->checkWhatWasRead() : Status::ok();
+  }
+
   /// Copies bytes begin ... begin + out.size() - 1 of a file that perhaps only
-  /// a GPU reads. One thread at a time.
+  /// a GPU reads.
   Status read(uint32_t file, uint64_t begin, std::span<uint8_t> out) const;
 
   /// Returns the sum of MappedFile::pageUse over all files.

@@ -242,10 +242,14 @@ void Batch::report(SchedulerStats &stats) const {
   stats.devices = deviceTimes_.devices();
   stats.pages = engine_.pages();
   int32_t held = 0;
+  int32_t furthest = 0;
   bool generates = false;
   for (const auto &generation : running_) {
     held += pagesOf(generation->position());
-    generates |= !generation->isPrompt();
+    if (generation->isPrompt())
+      furthest = std::max(furthest, generation->position());
+    else
+      generates = true;
     stats.rows.push_back(generation->row());
   }
   stats.freePages = std::max(0, stats.pages - held);
@@ -254,7 +258,7 @@ void Batch::report(SchedulerStats &stats) const {
   stats.keptSequences = int32_t(kept_.size());
   if (store_)
     stats.storedFiles = int32_t(store_->files());
-  stats.prefillChunk = chunk_.tokens(generates);
+  stats.prefillChunk = chunk_.tokens(generates, furthest);
 }
 
 } // namespace moert

@@ -88,6 +88,10 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<PendingPrompt> prompts;
   std::vector<LiveGeneration *> prompting;
   std::vector<bool> isReady; ///< The masks of those with a prompt.
+  // Who sits out the step waits for its end too.
+  const bool othersWait = std::ranges::any_of(
+      running_, [](const auto &each) { return !each->isPrompt(); });
+  int32_t furthest = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     LiveGeneration &each = *running_[i];
     const bool hasMask =
@@ -105,11 +109,12 @@ std::vector<Batch::Part> Batch::plan() {
       prompts.push_back({each.client(), each.priority(), each.id,
                          int32_t(each.rest().size())});
       prompting.push_back(&each);
+      furthest = std::max(furthest, each.position());
       isReady.push_back(hasMask);
     }
   }
   addDrafts(parts);
-  const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
+  const int32_t tokens = chunk_.tokens(othersWait, furthest);
   std::vector<int32_t> shares =
       dividePrefill(prompts, tokens, engine_.ubatch(), prefill_);
   for (size_t i = 0; i < shares.size(); ++i) {
@@ -159,13 +164,14 @@ void Batch::makeRoom(LiveGenerations &waiting) {
 }
 
 void Batch::account(const std::vector<Part> &parts, double seconds) {
-  int32_t prompt = 0, generating = 0, rows = 0;
+  int32_t prompt = 0, generating = 0, rows = 0, furthest = 0;
   for (const Part &part : parts) {
     const LiveGeneration &generation = *part.generation;
     const int32_t count = generation.position() - part.position;
     sums_.evaluatedTokens += uint64_t(std::max(0, count));
     if (part.isPrompt) {
       prompt += count;
+      furthest = std::max(furthest, part.position);
     } else {
       ++generating;
       const int32_t accepted =
@@ -178,7 +184,7 @@ void Batch::account(const std::vector<Part> &parts, double seconds) {
   }
   ++sums_.steps;
   sums_.stepSeconds.add(seconds);
-  chunk_.observe(prompt, generating, seconds);
+  chunk_.observe(prompt, furthest, generating, seconds);
   if (prompt == 0)
     drafts_.observe(rows, seconds);
 }

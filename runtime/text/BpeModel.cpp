@@ -206,6 +206,10 @@ void BpeModel::addPair(const Pair &pair) {
       if (moved.symbols != noPair)
         pairs_[pairSlot(pairs_, moved.symbols)] = moved;
   }
+  const std::string_view whole = bytes(pair.joined);
+  for (size_t at = whole.find(' ', 1); at != whole.npos;
+       at = whole.find(' ', at + 1))
+    mergesIntoBlanks_ |= whole[at - 1] != ' ';
   Pair &slot = pairs_[pairSlot(pairs_, pair.symbols)];
   if (slot.symbols == noPair) // Of two equal pairs, the first wins.
     slot = pair;
@@ -302,6 +306,12 @@ void BpeModel::addReplacement(const TokenizerSpec &spec) {
   std::vector<int32_t> tokens;
   if (encodeWord(replacementCharacter, scratch, tokens))
     replacement_ = std::move(tokens);
+}
+
+bool BpeModel::joinsUnknown() const {
+  return alphabet_ == Alphabet::Characters &&
+         std::ranges::any_of(byteTokens_,
+                             [](int32_t token) { return token < 0; });
 }
 
 size_t BpeModel::slotOf(std::string_view bytes, uint32_t hash) const {

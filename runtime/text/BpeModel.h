@@ -71,6 +71,11 @@ public:
         offsets_[symbol], offsets_[symbol + 1] - offsets_[symbol]);
   }
   int32_t vocabularySize() const { return vocabularySize_; }
+  /// Whether one unknown token may stand for many characters.
+  bool joinsUnknown() const;
+  /// Whether a merge may join a space to what is before it, other than spaces.
+  /// If not, text can be cut there.
+  bool mergesIntoBlanks() const { return mergesIntoBlanks_; }
 
 private:
   struct Pair {
@@ -114,6 +119,7 @@ private:
   std::vector<SymbolSlot> symbolSlots_;
   std::vector<Pair> pairs_;
   size_t pairCount_ = 0;
+  bool mergesIntoBlanks_ = false;
   /// The symbol of a byte at the start of merging, and the token of a byte that
   /// no other token covers. -1: none.
   std::array<int32_t, 256> byteSymbols_{}, byteTokens_{};

@@ -36,7 +36,7 @@ StatusOr<ChatTemplate> ChatTemplate::parse(std::string_view source) {
 }
 
 StatusOr<std::string> ChatTemplate::render(const ChatInput &input) const {
-  jinja::Heap heap(jinja::Limits{});
+  jinja::Heap heap({.deadline = input.deadline});
   jinja::Result variables = jinja::parseJson(heap, input.json);
   if (!variables)
     return Status(StatusCode::InvalidFile, "the input of the chat template is "

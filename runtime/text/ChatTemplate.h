@@ -10,6 +10,7 @@
 #ifndef MOE_RUNTIME_TEXT_CHATTEMPLATE_H
 #define MOE_RUNTIME_TEXT_CHATTEMPLATE_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 
 #include <memory>
@@ -28,6 +29,8 @@ struct ChatInput {
   std::string json = "{}";
   /// String variables, used if `json` has none of that name.
   std::vector<std::pair<std::string, std::string>> strings = {};
+  /// Rendering fails once it has passed.
+  Deadline deadline = {};
 };
 
 class ChatTemplate {

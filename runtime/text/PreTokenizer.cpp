@@ -169,7 +169,7 @@ StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
 }
 
 Status PreTokenizer::split(std::string_view text, Scratch &scratch,
-                           std::vector<uint32_t> &ends) const {
+                           const OnWord &onWord) const {
   if (!scratch.state_->match || !scratch.state_->context)
     return {StatusCode::DoesNotFit, "no memory left to match text in"};
   // Every step of a match consumes or gives back a character, at most a few
@@ -181,22 +181,20 @@ Status PreTokenizer::split(std::string_view text, Scratch &scratch,
   if (text.empty())
     return Status::ok();
   return splitPiece(0, text, 0, static_cast<uint32_t>(text.size()), scratch,
-                    ends);
+                    onWord);
 }
 
 /// Recurses depth-first, so that there is no list of intermediate pieces. The
 /// depth is the number of passes.
 Status PreTokenizer::splitPiece(size_t pass, std::string_view text,
                                 uint32_t begin, uint32_t end, Scratch &scratch,
-                                std::vector<uint32_t> &ends) const {
+                                const OnWord &onWord) const {
   std::string_view piece = text.substr(begin, end - begin);
   // A single character cannot be split. Without this test, a text of eight
   // million line breaks would be matched once per pass and character.
   bool isSingle = nextUtf8(piece.substr(0, 4)).length == piece.size();
-  if (pass == passes_.size() || isSingle) {
-    ends.push_back(end);
-    return Status::ok();
-  }
+  if (pass == passes_.size() || isSingle)
+    return onWord(end);
 
   Scratch::State &state = *scratch.state_;
   uint32_t done = 0;
@@ -217,13 +215,13 @@ Status PreTokenizer::splitPiece(size_t pass, std::string_view text,
     uint32_t matchEnd = static_cast<uint32_t>(ovector[1]);
     if (matchBegin > done)
       MOE_RETURN_IF_ERROR(splitPiece(pass + 1, text, begin + done,
-                                     begin + matchBegin, scratch, ends));
+                                     begin + matchBegin, scratch, onWord));
     MOE_RETURN_IF_ERROR(splitPiece(pass + 1, text, begin + matchBegin,
-                                   begin + matchEnd, scratch, ends));
+                                   begin + matchEnd, scratch, onWord));
     done = matchEnd;
   }
   if (done < piece.size())
-    return splitPiece(pass + 1, text, begin + done, end, scratch, ends);
+    return splitPiece(pass + 1, text, begin + done, end, scratch, onWord);
   return Status::ok();
 }
 

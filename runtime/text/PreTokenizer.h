@@ -12,6 +12,7 @@
 #include "runtime/text/TokenizerSpec.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,20 +70,21 @@ public:
     std::unique_ptr<State> state_;
   };
 
-  /// Appends the end offset in `text` of each word, in order; the words cover
-  /// `text`, which must be valid UTF-8 of less than 4 GiB. For every expression
-  /// in the table, time is linear in the length and stack use constant. An
-  /// expression that exceeds the match limit fails with Internal.
+  /// Receives the end offset of a word; the split ends if it fails.
+  using OnWord = std::function<Status(uint32_t end)>;
+  /// Calls `onWord` for each word, in order; the words cover `text`, which must
+  /// be valid UTF-8 of less than 4 GiB. For every expression in the table, time
+  /// is linear in the length, and stack and memory use constant. An expression
+  /// that exceeds the match limit fails with Internal.
   Status split(std::string_view text, Scratch &scratch,
-               std::vector<uint32_t> &ends) const;
+               const OnWord &onWord) const;
 
 private:
   struct Pass;
   PreTokenizer(Alphabet alphabet, WholeWords wholeWords, BosDefault bos);
 
   Status splitPiece(size_t pass, std::string_view text, uint32_t begin,
-                    uint32_t end, Scratch &scratch,
-                    std::vector<uint32_t> &ends) const;
+                    uint32_t end, Scratch &scratch, const OnWord &onWord) const;
 
   std::vector<Pass> passes_;
   Alphabet alphabet_;

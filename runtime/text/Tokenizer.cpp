@@ -166,6 +166,9 @@ struct Tokenizer::Impl {
   bool marksSpaces; ///< Whether U+2581 represents a space.
   bool addSpacePrefix;
   bool removeExtraSpaces;
+  /// The most bytes of a token, or of a control token's name; 0: a token may
+  /// stand for any number of characters.
+  size_t longestToken;
 
   /// Part of a text: a special token, or text between two of them.
   struct Part {
@@ -179,13 +182,19 @@ struct Tokenizer::Impl {
 
   /// Buffers and results of encoding a text.
   struct Run {
-    PreTokenizer::Scratch matching;
-    BpeModel::Scratch merging;
-    std::vector<uint32_t> wordEnds;
-    std::vector<int32_t> ids;
+    const EncodeOptions &options;
+    PreTokenizer::Scratch matching = {};
+    BpeModel::Scratch merging = {};
+    std::vector<int32_t> ids = {};
+    size_t words = 0;
+
+    bool hasMost() const { return ids.size() >= options.most; }
+    /// Called after each word. Fails if the run is to end.
+    Status takeWord();
   };
 
-  Status splitUtf8(std::string_view text, Run &run) const;
+  using OnWord = std::function<Status(std::string_view)>;
+  Status splitUtf8(std::string_view text, Run &run, const OnWord &onWord) const;
   Status encodeUtf8(std::string_view text, Run &run) const;
   Status encodePlain(std::string_view text, Run &run) const;
 };
@@ -214,19 +223,24 @@ StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
   }
   MOE_ASSIGN_OR_RETURN(BpeModel model, BpeModel::create(spec));
 
-  auto impl = std::make_unique<Impl>(Impl{
-      .model = std::move(model),
-      .preTokenizer = std::move(preTokenizer),
-      .specials = {},
-      .isControl = std::vector<bool>(spec.tokens.size()),
-      .endOfGeneration = endsOfGeneration(spec),
-      .bos = spec.bos,
-      .eos = spec.eos,
-      .addBos = spec.addBos,
-      .addEos = spec.addEos,
-      .marksSpaces = !isByteLevel,
-      .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix,
-      .removeExtraSpaces = spec.model == "llama" && spec.removeExtraSpaces});
+  auto impl = std::make_unique<Impl>(
+      Impl{.model = std::move(model),
+           .preTokenizer = std::move(preTokenizer),
+           .specials = {},
+           .isControl = std::vector<bool>(spec.tokens.size()),
+           .endOfGeneration = endsOfGeneration(spec),
+           .bos = spec.bos,
+           .eos = spec.eos,
+           .addBos = spec.addBos,
+           .addEos = spec.addEos,
+           .marksSpaces = !isByteLevel,
+           .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix,
+           .removeExtraSpaces = spec.model == "llama" && spec.removeExtraSpaces,
+           .longestToken = 0});
+  if (!impl->model.joinsUnknown())
+    for (int32_t id = 0; id < impl->model.vocabularySize(); ++id)
+      impl->longestToken =
+          std::max(impl->longestToken, impl->model.bytes(id).size());
   std::vector<SpecialTokens::Entry> specials;
   for (size_t i = 0; i < spec.types.size(); ++i) {
     auto type = static_cast<TokenType>(spec.types[i]);
@@ -286,30 +300,47 @@ std::string Tokenizer::Impl::readable(std::string_view text,
   return result;
 }
 
-/// Finds the ends of words in valid UTF-8 without special tokens.
-Status Tokenizer::Impl::splitUtf8(std::string_view text, Run &run) const {
-  run.wordEnds.clear();
+/// Ends a run that has enough. Nobody sees it.
+static Status enough() { return {StatusCode::Cancelled, "enough"}; }
+
+Status Tokenizer::Impl::Run::takeWord() {
+  constexpr size_t often = 256;
+  if (hasMost())
+    return enough();
+  return ++words % often == 0 ? options.deadline.check("cutting the text into "
+                                                       "tokens")
+                              : Status::ok();
+}
+
+/// Finds the words in valid UTF-8 without special tokens.
+Status Tokenizer::Impl::splitUtf8(std::string_view text, Run &run,
+                                  const OnWord &onWord) const {
+  size_t begin = 0;
+  auto endAt = [&](size_t end) {
+    MOE_RETURN_IF_ERROR(onWord(text.substr(begin, end - begin)));
+    begin = end;
+    return run.takeWord();
+  };
   if (preTokenizer)
-    return preTokenizer->split(text, run.matching, run.wordEnds);
-  run.wordEnds.push_back(static_cast<uint32_t>(text.size()));
-  return Status::ok();
+    return preTokenizer->split(text, run.matching, endAt);
+  // To merge a long text takes many times its memory.
+  if (!model.mergesIntoBlanks())
+    for (size_t at = 0; (at = text.find(' ', at + 1)) != text.npos;)
+      if (text[at - 1] != ' ')
+        MOE_RETURN_IF_ERROR(endAt(at));
+  return endAt(text.size());
 }
 
 /// Encodes valid UTF-8 without special tokens.
 Status Tokenizer::Impl::encodeUtf8(std::string_view text, Run &run) const {
-  MOE_RETURN_IF_ERROR(splitUtf8(text, run));
-  uint32_t begin = 0;
-  for (uint32_t end : run.wordEnds) {
-    std::string_view word = text.substr(begin, end - begin);
-    begin = end;
+  return splitUtf8(text, run, [&](std::string_view word) {
     bool mayBeWhole = preTokenizer && preTokenizer->takesWhole(word);
     int32_t whole = mayBeWhole ? model.find(word) : -1;
-    if (whole >= 0)
-      run.ids.push_back(whole);
-    else
-      MOE_RETURN_IF_ERROR(model.encodeWord(word, run.merging, run.ids));
-  }
-  return Status::ok();
+    if (whole < 0)
+      return model.encodeWord(word, run.merging, run.ids);
+    run.ids.push_back(whole);
+    return Status::ok();
+  });
 }
 
 /// Calls `onText` for each valid part of `text` and `onBytes` for each invalid
@@ -362,19 +393,23 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
         StatusCode::Usage,
         fmt::format("the model has no {} token to add",
                     addBos && !impl_->bos ? "begin-of-text" : "end-of-text"));
-  Impl::Run run;
+  Impl::Run run{options};
   if (addBos)
     run.ids.push_back(*impl_->bos);
+  auto encode = [&](std::string_view plain) {
+    Status status = impl_->encodePlain(plain, run);
+    return run.hasMost() ? Status::ok() : status;
+  };
   // SentencePiece puts a space in front of each text that it is given, and
   // programs give it the texts between control tokens.
   bool startsText = options.startsText;
   std::vector<Impl::Part> parts = impl_->partsOf(text, options);
-  for (size_t i = 0; i < parts.size(); ++i) {
+  for (size_t i = 0; i < parts.size() && !run.hasMost(); ++i) {
     const Impl::Part &part = parts[i];
     if (part.id >= 0) {
       // If control tokens are not parsed, a user-defined token counts as text.
       if (startsText && impl_->addSpacePrefix && !options.parseSpecial)
-        MOE_RETURN_IF_ERROR(impl_->encodePlain(" ", run));
+        MOE_RETURN_IF_ERROR(encode(" "));
       run.ids.push_back(part.id);
       startsText = isControl(part.id);
       continue;
@@ -385,7 +420,7 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
     bool addSpace = impl_->addSpacePrefix && wasStart;
     if (!hasMark && !addSpace && !impl_->removeExtraSpaces &&
         options.breaker.empty()) {
-      MOE_RETURN_IF_ERROR(impl_->encodePlain(part.text, run));
+      MOE_RETURN_IF_ERROR(encode(part.text));
       continue;
     }
     std::string copy = impl_->readable(part.text, options.breaker, wasStart);
@@ -394,7 +429,7 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
       copy.erase(copy.find_last_not_of(' ') + 1);
     if (addSpace && !copy.empty())
       copy.insert(0, 1, ' ');
-    MOE_RETURN_IF_ERROR(impl_->encodePlain(copy, run));
+    MOE_RETURN_IF_ERROR(encode(copy));
   }
   if (addEos)
     run.ids.push_back(*impl_->eos);
@@ -404,7 +439,7 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
 StatusOr<std::vector<std::string>>
 Tokenizer::pieces(std::string_view text, const EncodeOptions &options) const {
   MOE_RETURN_IF_ERROR(checkTextSize(text));
-  Impl::Run run;
+  Impl::Run run{options};
   std::vector<std::string> result;
   for (const Impl::Part &part : impl_->partsOf(text, options)) {
     if (part.id >= 0) {
@@ -418,17 +453,20 @@ Tokenizer::pieces(std::string_view text, const EncodeOptions &options) const {
     MOE_RETURN_IF_ERROR(walkUtf8(
         part.text,
         [&](std::string_view valid) {
-          MOE_RETURN_IF_ERROR(impl_->splitUtf8(valid, run));
-          uint32_t begin = 0;
-          for (uint32_t end : run.wordEnds) {
-            result.emplace_back(valid.substr(begin, end - begin));
-            begin = end;
-          }
-          return Status::ok();
+          return impl_->splitUtf8(valid, run, add);
         },
         add));
   }
   return result;
+}
+
+size_t Tokenizer::leastTokens(std::string_view text) const {
+  if (impl_->longestToken == 0)
+    return 0;
+  // What is not ASCII may be a mark of a space, or a breaker.
+  const auto kept = std::ranges::count_if(
+      text, [](char byte) { return byte > ' ' && byte < 0x7F; });
+  return size_t(kept) / impl_->longestToken;
 }
 
 std::string Tokenizer::breakNames(std::string_view text,

@@ -18,9 +18,12 @@
 #ifndef MOE_RUNTIME_TEXT_TOKENIZER_H
 #define MOE_RUNTIME_TEXT_TOKENIZER_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 #include "runtime/text/TokenizerSpec.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +47,11 @@ struct EncodeOptions {
   std::string_view breaker = {};
   /// Off for text that continues other text: no space is put in front.
   bool startsText = true;
+  /// Where only the beginning of the tokens matters: encoding may end after so
+  /// many.
+  size_t most = SIZE_MAX;
+  /// Encoding fails once it has passed.
+  Deadline deadline = {};
 };
 
 class Tokenizer {
@@ -60,6 +68,10 @@ public:
   /// Returns the token ids of `text`: any bytes, up to 2 GiB.
   StatusOr<std::vector<int32_t>>
   encode(std::string_view text, const EncodeOptions &options = {}) const;
+
+  /// A number of tokens that `text` cannot have less than, whatever of its
+  /// white space is dropped. Takes much less time than encode().
+  size_t leastTokens(std::string_view text) const;
 
   /// Inserts `breaker` into the name of each control token in `text`. Encoded
   /// with that breaker, all of the text is then ordinary text.

@@ -418,7 +418,8 @@ def a_disk_that_is_full(here):
     free = shutil.disk_usage(here.path).free
     if free > 300 << 30:
         return # the file that does not fit would be written
-    failed = here.fails(4, "moec", "compile", "../v3.gguf", "--target", "xeon", "-o", "p.fb", "--ctx", "100")
+    failed = here.fails(4, "moec", "compile", "../v3.gguf", "--target", "xeon", "-o", "p.fb", "--ctx", "100",
+                        "--weights", "pack")
     assert "--ctx 100" in here.pastes(failed)
 
 

@@ -110,7 +110,7 @@ CASES = [
     (3, ["moert", "info", "no.txt"]),
     # Errors of the system.
     (4, ["moec", "compile", "missing.gguf", "-o", "x.fb"]),
-    (4, ["moec", "compile", ".", "-o", "x.fb"]),
+    (2, ["moec", "compile", ".", "-o", "x.fb"]),
     (4, ["moec", "compile", long, "-o", "x.fb"]),
     (4, compile_kjv + ["--rules", long]),
     (4, compile_kjv + ["--target-file", "missing.json"]),

@@ -61,7 +61,7 @@
 // OPTIONS: moe.weight_ref @blk.0.attn_q.weight.folded
 
 // REFERENCE: moe.experts {{.*}} moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_avx512, gemm_q8_0_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_avx512)
-// REFERENCE-NOT: gemm_q8_0_rows16
+// REFERENCE-NOT: gemm_q8_0_rows16_avx512
 
 // The embedding reads the file's layout, experts read packed rows.
 // PLAN: %[[TABLE:.*]] = plan.weight "token_embd.weight" in %gguf

@@ -124,7 +124,11 @@ const Fault kFaults[] = {
      "grammar", "cannot be used"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}], "functions": [{}]})",
-     "functions", "use tools"},
+     "functions[0].name", "is missing"},
+    {"/v1/chat/completions",
+     R"({"messages": [{"role": "user", "content": "a"}], "functions": [
+        {"name": "f"}], "function_call": {"name": "g"}})",
+     "function_call.name", "names none of the tools"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}],
         "chat_template_kwargs": {"messages": []}})",

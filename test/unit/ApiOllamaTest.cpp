@@ -247,10 +247,65 @@ TEST_F(ApiTest, OllamaContext) {
       post("/api/chat", ollamaBody())->events().back().contains("context"));
 }
 
-// Nothing unloads a model: that is no time that has passed.
-TEST_F(ApiTest, OllamaModelsStayLoaded) {
-  EXPECT_EQ(request("GET", "/api/ps")->json()["models"][0]["expires_at"],
-            "2315-09-05T22:13:21Z");
+TEST_F(ApiTest, OllamaModelsAreKeptForAsLongAsTheClientSays) {
+  auto expires = [&] {
+    return request("GET", "/api/ps")->json()["models"][0]["expires_at"];
+  };
+  const char *const forEver = "2315-09-05T22:13:21Z";
+  EXPECT_EQ(expires(), forEver) << "no time that has passed";
+  struct {
+    Json keep;
+    const char *expires; ///< The time is 22:13:21.
+  } cases[] = {{"5m", "2023-11-14T22:18:21Z"},
+               {"1h30m", "2023-11-14T23:43:21Z"},
+               {"1500ms", "2023-11-14T22:13:23Z"},
+               {"0.5h", "2023-11-14T22:43:21Z"},
+               {"\u00B5s", nullptr},
+               {"1000\u00B5s", "2023-11-14T22:13:22Z"},
+               {60, "2023-11-14T22:14:21Z"},
+               {"60", "2023-11-14T22:14:21Z"},
+               {2.5, "2023-11-14T22:13:24Z"},
+               {0, "2023-11-14T22:13:21Z"},
+               {"0s", "2023-11-14T22:13:21Z"},
+               {-1, forEver},
+               {"-1m", forEver},
+               {"1e999", nullptr},
+               {"99999999999h", forEver},
+               {"m", nullptr},
+               {"5 m", nullptr},
+               {"5m5", nullptr},
+               {"", nullptr},
+               {true, nullptr},
+               {Json::array(), nullptr},
+               {nullptr, forEver}};
+  for (const auto &test : cases)
+    for (const char *path : {"/api/generate", "/api/chat"}) {
+      host_.kept.clear();
+      const Json body = {{"model", "tiny"},
+                         {"prompt", "Hi"},
+                         {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+                         {"keep_alive", test.keep},
+                         {"stream", false}};
+      const int status = post(path, body)->status;
+      EXPECT_EQ(status, test.expires ? 200 : 400) << test.keep;
+      EXPECT_EQ(expires(), test.expires ? test.expires : forEver) << test.keep;
+    }
+}
+
+// A model is not loaded to be unloaded, and one that is not there is an error.
+TEST_F(ApiTest, OllamaClientsUnload) {
+  host_.backends.push_back(std::make_shared<FakeBackend>());
+  host_.backends[1]->modelFacts.id = "other";
+  const Json empty = {{"model", "other:latest"}, {"keep_alive", 0}};
+  for (const char *path : {"/api/generate", "/api/chat"}) {
+    host_.kept.clear();
+    Json answer = post(path, empty)->json();
+    EXPECT_EQ(answer["done_reason"], "unload");
+    EXPECT_EQ(answer["model"], "other");
+    EXPECT_EQ(host_.kept["other"], std::chrono::milliseconds(0));
+  }
+  EXPECT_EQ(post("/api/chat", {{"model", "none"}, {"keep_alive", 0}})->status,
+            404);
 }
 
 } // namespace

@@ -183,6 +183,57 @@ TEST_F(ApiTest, ToolCallsAreStreamed) {
   EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "tool_calls");
 }
 
+// The form that tools had before they were tools.
+TEST_F(ApiTest, FunctionsAreCalledInTheFormOfFunctions) {
+  model().bytesPerEvent = 1000;
+  model().replies = {"<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 1}}"
+                     "</tool_call>"};
+  const Json functions = Json::array(
+      {{{"name", "add"},
+        {"description", "Adds."},
+        {"parameters",
+         {{"type", "object"}, {"properties", {{"x", {{"type", "integer"}}}}}}}},
+       {{"name", "ask"}, {"parameters", {{"type", "object"}}}}});
+  Json choice =
+      post("/v1/chat/completions", chatBody({{"functions", functions}}))
+          ->json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "function_call");
+  EXPECT_EQ(choice["message"].dump(),
+            R"({"role":"assistant","content":null,"refusal":null,)"
+            R"("function_call":{"name":"add","arguments":"{\"x\": 1}"}})");
+  EXPECT_THAT(asked().promptText, HasSubstr("\"description\": \"Adds.\""));
+
+  auto events = post("/v1/chat/completions",
+                     chatBody({{"functions", functions},
+                               {"function_call", {{"name", "add"}}},
+                               {"stream", true}}))
+                    ->events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[1]["choices"][0]["delta"].dump(),
+            R"({"function_call":{"name":"add","arguments":""}})");
+  EXPECT_EQ(events[2]["choices"][0]["delta"].dump(),
+            R"({"function_call":{"arguments":"{\"x\": 1}"}})");
+  EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "function_call");
+  EXPECT_NE(asked().grammar, nullptr) << "the call is forced";
+
+  // What was called and what came of it are in the next prompt.
+  Json messages = Json::array(
+      {{{"role", "user"}, {"content", "Hi"}},
+       {{"role", "assistant"},
+        {"content", nullptr},
+        {"function_call", {{"name", "add"}, {"arguments", "{\"x\": 1}"}}}},
+       {{"role", "function"}, {"name", "add"}, {"content", "one more"}}});
+  model().replies = {"Done"};
+  choice = post("/v1/chat/completions", {{"messages", messages},
+                                         {"functions", functions},
+                                         {"function_call", "none"}})
+               ->json()["choices"][0];
+  EXPECT_EQ(choice["message"]["content"], "Done");
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_THAT(asked().promptText,
+              HasSubstr("<assistant>add({\"x\": 1})<tool>one more"));
+}
+
 TEST_F(ApiTest, AMalformedCallIsAnError) {
   model().replies = {"<tool_call>{\"name\": \"add\", \"arguments\": {x}}"};
   auto whole =

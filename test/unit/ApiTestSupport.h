@@ -7,6 +7,7 @@
 #include "runtime/serve/api/Router.h"
 
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -91,6 +92,15 @@ public:
   std::vector<ModelFacts> models() const override;
   std::vector<std::shared_ptr<Backend>> loaded() const override;
   void open(const std::string &name, OpenThen then) override;
+  void keep(const std::string &name, KeepTime time) override {
+    kept[name] = time == std::chrono::milliseconds::max() ? KeepTime() : time;
+  }
+  KeepTime keptFor(const std::string &name) const override {
+    auto found = kept.find(name);
+    return found == kept.end() ? KeepTime() : found->second;
+  }
+  /// What keep() was told.
+  std::map<std::string, KeepTime> kept;
   Health health() const override { return healthNow; }
 };
 

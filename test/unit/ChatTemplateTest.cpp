@@ -10,6 +10,7 @@
 
 using namespace moert;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -29,6 +30,22 @@ using Json = nlohmann::ordered_json;
 Json golden() {
   std::ifstream file(MOE_TEST_DATA "/chat/cases.json");
   return Json::parse(file);
+}
+
+TEST(ChatTemplate, RenderingEndsWhenItsTimeIsOver) {
+  auto chat = ChatTemplate::parse(
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}"
+      "{% endfor %}");
+  ASSERT_TRUE(chat);
+  auto failure = [&](int milliseconds) {
+    return std::string(
+        chat->render(
+                {.deadline = Deadline(std::chrono::milliseconds(milliseconds))})
+            .status()
+            .message());
+  };
+  EXPECT_THAT(failure(5), HasSubstr("takes longer than the 5 ms"));
+  EXPECT_THAT(failure(0), Not(HasSubstr("takes longer")));
 }
 
 // Expected texts are those of Jinja2 with Hugging Face's settings.

@@ -4,6 +4,7 @@
 #include "runtime/serve/PrefillChunk.h"
 #include "runtime/serve/PrefillShares.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <map>
 #include <numeric>
@@ -147,32 +148,79 @@ TEST(DividePrefill, RandomPromptsEndTogether) {
 TEST(PrefillChunk, FindsTheChunkThatTakesSoManySteps) {
   // A step takes 10 ms, and each prompt token 1 ms more: four steps are 30.
   PrefillChunk chunk(0, 512, 4);
-  EXPECT_EQ(chunk.tokens(false), 512) << "nobody waits";
-  EXPECT_EQ(chunk.tokens(true), PrefillChunk::kFirst);
+  EXPECT_EQ(chunk.tokens(false, 0), 512) << "nobody waits";
+  EXPECT_EQ(chunk.tokens(true, 0), PrefillChunk::kFirst);
   for (int i = 0; i < 5; ++i)
-    chunk.observe(0, 3, 0.010);
+    chunk.observe(0, 0, 3, 0.010);
   for (int i = 0; i < 20; ++i) {
-    int32_t tokens = chunk.tokens(true);
-    chunk.observe(tokens, 3, 0.010 + 0.001 * tokens);
+    int32_t tokens = chunk.tokens(true, 0);
+    chunk.observe(tokens, 0, 3, 0.010 + 0.001 * tokens);
   }
-  EXPECT_NEAR(chunk.tokens(true), 30, 1);
+  EXPECT_NEAR(chunk.tokens(true, 0), 30, 1);
   // Where prompts cost hardly anything, a whole ubatch.
   for (int i = 0; i < 20; ++i)
-    chunk.observe(chunk.tokens(true), 3, 0.0101);
-  EXPECT_EQ(chunk.tokens(true), 512);
+    chunk.observe(chunk.tokens(true, 0), 0, 3, 0.0101);
+  EXPECT_EQ(chunk.tokens(true, 0), 512);
   // Short rests of prompts say nothing.
   for (int i = 0; i < 20; ++i)
-    chunk.observe(2, 3, 0.011);
-  EXPECT_EQ(chunk.tokens(true), 512);
+    chunk.observe(2, 0, 3, 0.011);
+  EXPECT_EQ(chunk.tokens(true, 0), 512);
   for (int i = 0; i < 20; ++i)
-    chunk.observe(chunk.tokens(true), 3, 10);
-  EXPECT_EQ(chunk.tokens(true), PrefillChunk::kLeast);
+    chunk.observe(chunk.tokens(true, 0), 0, 3, 10);
+  EXPECT_EQ(chunk.tokens(true, 0), PrefillChunk::kLeast);
+}
+
+/// Seconds of a step with prompt tokens at a position, on a machine where a
+/// token without any before it takes `token`, and twice as long at `doubles`.
+struct StepTimes {
+  double plain, token;
+  int32_t doubles;
+
+  double of(int32_t tokens, int32_t position) const {
+    return plain + token * tokens * (1 + double(position) / doubles);
+  }
+};
+
+TEST(PrefillChunk, NoStepIsLongWhereverItsPromptsAre) {
+  std::mt19937 random(5);
+  auto draw = [&](double from, double to) {
+    return std::exp(
+        std::uniform_real_distribution<>(std::log(from), std::log(to))(random));
+  };
+  for (int machine = 0; machine < 50; ++machine) {
+    const StepTimes times{draw(0.001, 0.8), draw(1e-5, 4e-3),
+                          int32_t(draw(2'000, 50'000))};
+    PrefillChunk chunk(0, 512, 4);
+    chunk.observe(0, 0, 2, times.plain);
+    const double most = std::min(
+        4 * times.plain,
+        times.plain + std::max(PrefillChunk::kMostSeconds, times.plain));
+    for (int prompt = 0; prompt < 20; ++prompt) {
+      // A new prompt, or the end of one whose beginning is in the cache.
+      int32_t position = prompt % 3 == 0 ? 0 : int32_t(draw(1, 30'000));
+      const int32_t end = position + int32_t(draw(200, 30'000));
+      while (position < end) {
+        const int32_t tokens =
+            std::min(chunk.tokens(true, position), end - position);
+        const double seconds = times.of(tokens, position);
+        const bool isLeast = tokens <= PrefillChunk::kLeast;
+        // The first chunks of a machine are a guess.
+        if (prompt > 3 && !isLeast) {
+          ASSERT_LE(seconds, 1.3 * most) << "machine " << machine << ", "
+                                         << tokens << " tokens at " << position;
+        }
+        chunk.observe(tokens, position, 2, seconds);
+        chunk.observe(0, 0, 2, times.plain);
+        position += tokens;
+      }
+    }
+  }
 }
 
 TEST(PrefillChunk, IsWhatWasAskedFor) {
   PrefillChunk chunk(100, 64, 4);
-  EXPECT_EQ(chunk.tokens(true), 64);
-  EXPECT_EQ(PrefillChunk(20, 64, 4).tokens(false), 20);
+  EXPECT_EQ(chunk.tokens(true, 0), 64);
+  EXPECT_EQ(PrefillChunk(20, 64, 4).tokens(false, 0), 20);
 }
 
 } // namespace

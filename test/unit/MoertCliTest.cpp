@@ -407,6 +407,7 @@ TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
 }
 
 TEST_F(MoertCliTest, MistakesSuggestTheFix) {
+  std::filesystem::create_directory(folder_.file("empty"));
   struct {
     std::string arguments;
     int exitCode;
@@ -420,9 +421,10 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"run " + plan_ + " -p x -f y", 2, "either -p TEXT or -f FILE"},
       {"run " + plan_ + " -f /nowhere/text", 4, "/nowhere/text: cannot open"},
       {"run " + plan_ + " -p x --threads 100000", 2, "this process may use"},
-      {"run " + plan_ + " -p x --temp -1", 2, "temp"},
+      {"run " + plan_ + " -p x --temp -2", 2, "temp"},
       {"run " + folder_.file("missing.fb") + " -p x", 4, "cannot open"},
-      {"run " + folder_.path() + " -p x", 4, "is a directory"},
+      {"run " + folder_.file("empty") + " -p x", 2,
+       "empty: the folder has no GGUF file"},
       {"run - -p x", 2, "standard input"},
       {"info " + folder_.write("m.gguf", "GGUF1234"), 2,
        "moec compile"},

@@ -170,6 +170,39 @@ TEST_F(PlanHostTest, IdleModelsAreUnloaded) {
   ASSERT_TRUE(load("a").isOk());
 }
 
+TEST_F(PlanHostTest, AModelIsKeptForAsLongAsClientsSay) {
+  start();
+  Opened used = ask("a").get();
+  ASSERT_TRUE(used && load("b") && load("c"));
+  EXPECT_EQ(host_->keptFor("b"), std::nullopt);
+  host_->keep("c", std::chrono::hours(1));
+  host_->keep("b", std::chrono::milliseconds(0));
+  host_->keep("a", std::chrono::milliseconds(0));
+  while (loaded() != std::vector<std::string>{"a", "c"})
+    std::this_thread::yield();
+  EXPECT_EQ(host_->keptFor("a"), std::chrono::milliseconds(0));
+  EXPECT_GT(host_->keptFor("c"), std::chrono::minutes(59));
+  used = Status(StatusCode::Cancelled, "let go");
+  while (loaded() != std::vector<std::string>{"c"})
+    std::this_thread::yield();
+  // What is asked for afterwards is loaded again.
+  EXPECT_TRUE(load("a").isOk());
+  host_->keep("c", std::chrono::milliseconds::max());
+  EXPECT_EQ(host_->keptFor("c"), std::nullopt);
+}
+
+TEST_F(PlanHostTest, ClientsUnloadNoneThatIsAlone) {
+  PlanHostOptions options;
+  options.engine.threads = 1;
+  auto host = PlanHost::create({{"a", path_}}, std::move(options));
+  ASSERT_TRUE(host.isOk());
+  host_ = *std::move(host);
+  ASSERT_TRUE(load("a").isOk());
+  host_->keep("a", std::chrono::milliseconds(0));
+  EXPECT_EQ(host_->keptFor("a"), std::nullopt);
+  EXPECT_THAT(loaded(), ElementsAre("a"));
+}
+
 TEST_F(PlanHostTest, DrainRefusesWhatWaits) {
   // The thread may still be in pass() when the test is over.
   auto gate = std::make_shared<moetest::Gate>();

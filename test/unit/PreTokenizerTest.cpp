@@ -18,7 +18,10 @@ std::vector<std::string> split(const PreTokenizer &preTokenizer,
                                std::string_view text) {
   PreTokenizer::Scratch scratch;
   std::vector<uint32_t> ends;
-  Status status = preTokenizer.split(text, scratch, ends);
+  Status status = preTokenizer.split(text, scratch, [&](uint32_t end) {
+    ends.push_back(end);
+    return Status::ok();
+  });
   EXPECT_TRUE(status) << status.message();
   std::vector<std::string> words;
   size_t begin = 0;

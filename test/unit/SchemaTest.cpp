@@ -6,7 +6,9 @@
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/SchemaValidator.h"
 
+#include <array>
 #include <chrono>
+#include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -210,6 +212,99 @@ TEST(Schema, NumbersHaveNoDeadEnds) {
   }
 }
 
+/// The text of an integer times a power of ten, in one of the ways to write it.
+std::string written(std::string digits, int exponent, std::mt19937 &random) {
+  const auto way = random() % 3;
+  const auto length = int(digits.size());
+  auto withPoint = [](std::string text, size_t at) {
+    return at == text.size() ? text : text.insert(at, ".");
+  };
+  if (way == 0) // As computers write large and small ones.
+    return withPoint(digits, 1) + "e" + std::to_string(exponent + length - 1);
+  if (exponent >= 0)
+    return digits + std::string(size_t(exponent), '0') + (way == 1 ? ".0" : "");
+  if (-exponent >= length)
+    return "0." + std::string(size_t(-exponent - length), '0') + digits;
+  return withPoint(digits, size_t(length + exponent));
+}
+
+// Numbers are held to their rules as they are written, in every digit. The
+// judge counts in units of 10^-6 and knows no text.
+TEST(Schema, NumbersAreComparedExactly) {
+  using Int = __int128;
+  std::mt19937 random(23);
+  auto digitsOf = [](Int value) {
+    std::string digits;
+    for (; value > 0; value /= 10)
+      digits.insert(digits.begin(), char('0' + int(value % 10)));
+    return digits;
+  };
+  constexpr int kPlaces = 6;
+  constexpr Int kUnit = 1'000'000;
+  int accepted = 0, refused = 0, scientific = 0;
+  for (int round = 0; round < 400; ++round) {
+    // Bounds that are one apart in their last digit, and steps.
+    const uint64_t bound =
+        (uint64_t(random()) << 32 | random()) >> random() % 60;
+    const bool isInteger = random() % 2;
+    const int step = std::array{0, 0, 1, 7, 12, 250}[random() % 6];
+    Json schema = {{"type", isInteger ? "integer" : "number"},
+                   {random() % 2 ? "minimum" : "exclusiveMinimum", bound}};
+    if (random() % 2)
+      schema["maximum"] = bound + std::min<uint64_t>(random() % 1000, ~bound);
+    if (step > 0)
+      schema["multipleOf"] = random() % 2 ? Json(step) : Json(step / 1000.0);
+    auto automaton = compiled(schema);
+    std::optional<Matcher> matcher;
+    if (automaton)
+      matcher.emplace(*automaton, byteTrie());
+    for (int i = 0; i < 8; ++i) {
+      Int value = Int(bound) * kUnit;
+      value += Int(random() % 2001) * (random() % 2 ? kUnit : kUnit / 1000);
+      value -= random() % 3 ? 0 : kUnit / 1000;
+      if (value <= 0)
+        continue;
+      Int digits = value;
+      int exponent = -kPlaces;
+      for (; digits % 10 == 0; ++exponent)
+        digits /= 10;
+      // Longer ones are left out where they are no integers.
+      if (digits >= Int(1e10) * Int(1e10))
+        continue;
+      const std::string text = written(digitsOf(digits), exponent, random);
+      Int unit = isInteger ? kUnit : 1;
+      bool expected = value % unit == 0;
+      if (auto by = schema.find("multipleOf"); by != schema.end())
+        expected &=
+            value % (by->is_number_integer() ? Int(step) * kUnit
+                                             : Int(step) * kUnit / 1000) ==
+            0;
+      expected &= schema.contains("minimum") ? value >= Int(bound) * kUnit
+                                             : value > Int(bound) * kUnit;
+      if (schema.contains("maximum"))
+        expected &= value <= Int(schema["maximum"].get<uint64_t>()) * kUnit;
+      EXPECT_EQ(matcher && accepts(*matcher, text), expected)
+          << schema << " " << text;
+      (expected ? accepted : refused) += 1;
+      scientific += expected && text.find('e') != text.npos;
+    }
+  }
+  EXPECT_GT(accepted, 200);
+  EXPECT_GT(refused, 200);
+  EXPECT_GT(scientific, 50);
+}
+
+TEST(Schema, IntegersMayHaveExponents) {
+  constexpr const char *schema =
+      R"({"type": "integer", "minimum": 10, "maximum": 1500, "multipleOf": 5})";
+  for (const char *text : {"15", "15.0", "1.5e1", "1.5E+1", "1.500e3", "150e-1",
+                           "1500.0e0", "1e1"})
+    EXPECT_TRUE(accepts(schema, text)) << text;
+  for (const char *text :
+       {"1.5", "1.5e0", "1.51e2", "1.505e3", "1.6e1", "15e-1", "1.5e4", "9.99"})
+    EXPECT_FALSE(accepts(schema, text)) << text;
+}
+
 TEST(Schema, StringsThatCannotBecomeValidAreNotBegun) {
   // 'b' could only be followed by what makes the text too long.
   Matcher matcher = matcherOf(Json::parse(
@@ -281,8 +376,8 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
   ASSERT_TRUE(matcher.accept('a').isOk());
   EXPECT_FALSE(matcher.accept('"').isOk());
   // After the last value that there is, no comma leads on.
-  for (const char *items :
-       {R"({"enum": ["a", "b"]})", R"({"type": "string", "enum": ["a", "b"]})"}) {
+  for (const char *items : {R"({"enum": ["a", "b"]})",
+                            R"({"type": "string", "enum": ["a", "b"]})"}) {
     Matcher all = matcherOf({{"type", "array"},
                              {"uniqueItems", true},
                              {"items", Json::parse(items)}});
@@ -446,7 +541,8 @@ TEST(Schema, MasksAreMadeInPieces) {
 }
 
 // Which tokens stay inside a string is found once, not for each place that a
-// string may be in.
+// string may be in: the second mask takes no more than trying what leaves the
+// string, whatever the vocabulary is.
 TEST(Schema, MasksInsideTextsAreFoundOnce) {
   auto grammar = parseGbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\n"
                            "item ::= root | string\n"
@@ -459,21 +555,130 @@ TEST(Schema, MasksInsideTextsAreFoundOnce) {
           {"$ref": "#/$defs/a"}, {"type": "string", "maxLength": 9}]}}},
           "$ref": "#/$defs/a"})"));
   ASSERT_TRUE(ofSchema.isOk());
+  // Bytes, 20,000 words that stay inside a string, and an end.
+  std::vector<std::string> words;
+  for (int byte = 0; byte < 256; ++byte)
+    words.emplace_back(1, char(byte));
+  for (int i = 0; i < 20'000; ++i)
+    words.push_back("w" + std::to_string(i));
+  words.emplace_back();
+  const auto trie = std::make_shared<const TokenTrie>(
+      std::vector<std::string_view>(words.begin(), words.end()),
+      std::vector{int32_t(words.size()) - 1});
   for (const auto &automaton : {ofText, *ofSchema}) {
-    Matcher matcher(automaton, byteTrie());
+    Matcher matcher(automaton, trie);
+    constexpr int kSteps = 500;
     auto piecesAfter = [&](std::string_view text) {
       for (char byte : text)
         EXPECT_TRUE(matcher.accept(uint8_t(byte)).isOk()) << text;
       int pieces = 1;
-      for (; !*matcher.prepare(20); ++pieces)
+      for (; !*matcher.prepare(kSteps); ++pieces)
         ;
       return pieces;
     };
     const int first = piecesAfter("[\"a");
     const int second = piecesAfter("\",[[\"b");
-    EXPECT_GT(first, 3);
-    EXPECT_LT(2 * second, first);
+    EXPECT_GT(first, 20'000 / kSteps);
+    EXPECT_LT(20 * second, first);
   }
+}
+
+// What is listed takes about its bytes, in whatever keyword it is.
+TEST(Schema, LongListsWork) {
+  Json texts = Json::array(), names = Json::array(), consts = Json::array(),
+       properties = Json::object(), constant = Json::object();
+  for (int i = 0; i < 100'000; ++i)
+    texts.push_back("text " + std::to_string(i * 7919 % 100'000));
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    names.push_back(name);
+    properties[name] = {{"type", i % 2 ? "string" : "integer"}};
+    constant[name] = i;
+  }
+  for (int i = 0; i < 4'000; ++i)
+    consts.push_back({{"const", "c" + std::to_string(i)}});
+  std::string all = "{";
+  for (const Json &name : names)
+    all += (all.size() > 1 ? "," : "") + name.dump() + ":1";
+  const struct {
+    Json schema;
+    std::string yes, no;
+  } cases[] = {{{{"enum", texts}}, "\"te\\u0078t 77\"", "\"text 100000\""},
+               {{{"type", "object"}, {"properties", properties}},
+                R"({"n9999": "x", "n8": 1})",
+                R"({"n9999": "x", "n9999": "y"})"},
+               {{{"type", "object"},
+                 {"properties", properties},
+                 {"additionalProperties", true}},
+                R"({"n10000": [], "n8": 1})",
+                R"({"n8": "x"})"},
+               {{{"type", "object"}, {"required", names}},
+                all + "}",
+                all.substr(0, 90'000) + "}"},
+               {{{"const", constant}}, constant.dump(), "{}"},
+               {{{"anyOf", consts}}, "\"c3999\"", "\"c4000\""},
+               {{{"oneOf", consts}}, "\"c3999\"", "\"c4000\""}};
+  for (const auto &each : cases) {
+    const std::clock_t begun = std::clock();
+    Matcher matcher = matcherOf(each.schema);
+    EXPECT_TRUE(accepts(matcher, each.yes)) << each.yes.substr(0, 80);
+    EXPECT_FALSE(accepts(matcher, each.no)) << each.no.substr(0, 80);
+    EXPECT_LT(std::clock() - begun, 10 * CLOCKS_PER_SEC);
+  }
+}
+
+/// 3,000 objects that differ in a constant.
+Json manyObjects(const Json &more) {
+  Json list = Json::array();
+  for (int i = 0; i < 3'000; ++i) {
+    Json object = {{"type", "object"},
+                   {"properties",
+                    {{"kind", {{"const", "k" + std::to_string(i)}}},
+                     {"value", {{"type", i % 2 ? "integer" : "string"}}},
+                     {"own" + std::to_string(i), {{"type", "null"}}}}},
+                   {"required", {"kind", "value"}}};
+    object.update(more);
+    list.push_back(object);
+  }
+  return list;
+}
+
+TEST(Schema, ManyObjectsAreOneSeries) {
+  for (const char *word : {"oneOf", "anyOf"})
+    for (bool isOpen : {false, true}) {
+      Json schema = {
+          {word, manyObjects(isOpen ? Json{{"additionalProperties", true}}
+                                    : Json::object())}};
+      for (bool hasType : {false, true}) {
+        if (hasType)
+          schema["type"] = "object";
+        Matcher matcher = matcherOf(schema);
+        for (const char *text :
+             {R"({"kind": "k17", "value": 3})",
+              R"({"value": 3, "kind": "k17"})",
+              R"({"value": "x", "own8": null, "kind": "k8"})"})
+          EXPECT_TRUE(accepts(matcher, text)) << word << isOpen << text;
+        for (const char *text :
+             {R"({"kind": "k17", "value": "x"})", R"({"value": 3})",
+              R"({"value": 3, "kind": "k8"})", R"({})",
+              R"({"value": 3, "kind": "k17", "kind": "k17"})"})
+          EXPECT_FALSE(accepts(matcher, text)) << word << isOpen << text;
+        // A member of another one is an additional one, or none.
+        EXPECT_EQ(
+            accepts(matcher, R"({"own9": 5, "value": "x", "kind": "k8"})"),
+            isOpen);
+      }
+    }
+}
+
+// What no series can be of is refused with its place, not when a text has been
+// begun.
+TEST(Schema, TooManyChoicesAreRefusedWithTheirPlace) {
+  const Json schema = {
+      {"properties",
+       {{"a/b", {{"oneOf", manyObjects({{"minProperties", 1}})}}}}}};
+  EXPECT_THAT(failure(schema),
+              HasSubstr("schema at \"#/properties/a~1b/oneOf\": over 1500 "));
 }
 
 TEST(Schema, ATextThatTakesTooLongIsRefused) {

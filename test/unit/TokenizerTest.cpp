@@ -5,11 +5,13 @@
 #include "TokenizerTestSupport.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
 #include <sstream>
+#include <thread>
 
 using namespace moert;
 using ::testing::ElementsAre;
@@ -392,6 +394,72 @@ TEST(SpacePieces, LongRunsOfOneCharacter) {
       EXPECT_TRUE(tokenizer->decode(*ids) == text) << model << unit;
     }
   }
+}
+
+// A text is cut at its blanks where no merge crosses them, which shows in
+// nothing but time and memory.
+TEST(SpacePieces, CutsAtBlanksChangeNothing) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    TokenizerSpec spec = pieceSpec("llama");
+    spec.tokens.resize(11);
+    spec.types.resize(11);
+    spec.scores.resize(11);
+    for (int i = 0; i < 12; ++i) {
+      std::string token;
+      for (uint32_t n = 2 + random() % 3; n > 0; --n)
+        token += std::array{"a", "b", "\u2581"}[random() % 3];
+      spec.tokens.push_back(token);
+      spec.types.push_back(1);
+      spec.scores.push_back(-float(random() % 20));
+    }
+    // Of the words x and y there is none in the text, but a merge joins them.
+    TokenizerSpec uncut = spec;
+    uncut.tokens.insert(uncut.tokens.end(), {"y", "\u2581x", "y\u2581x"});
+    uncut.types.insert(uncut.types.end(), 3, 1);
+    uncut.scores.insert(uncut.scores.end(), 3, -30);
+    std::string text;
+    while (text.size() < 60)
+      text += "ab  c"[random() % 5];
+    EXPECT_EQ(encodeWith(spec, text), encodeWith(uncut, text)) << text;
+  }
+}
+
+TEST(Tokenizer, EncodingEndsWhereItIsToEnd) {
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(pieceSpec("llama"));
+  ASSERT_TRUE(tokenizer);
+  std::string text;
+  while (text.size() < 100'000)
+    text += "ab a ";
+  const std::vector<int32_t> all = *tokenizer->encode(text, plain);
+  EncodeOptions options = plain;
+  options.most = 100;
+  std::vector<int32_t> some = *tokenizer->encode(text, options);
+  EXPECT_GE(some.size(), 100u);
+  EXPECT_LT(some.size(), 110u);
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
+
+  options = plain;
+  options.deadline = Deadline(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_THAT(std::string(tokenizer->encode(text, options).status().message()),
+              HasSubstr("cutting the text into tokens takes longer than"));
+}
+
+TEST_F(DeepSeekTokenizer, NoTextHasFewerTokensThanTheLeast) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (uint32_t n = random() % 400; n > 0; --n) {
+      const auto id = int32_t(random() % uint32_t(tokenizer->vocabularySize()));
+      for (uint32_t times = 1 + random() % 40; times > 0; --times)
+        text += tokenizer->tokenBytes(id);
+    }
+    auto ids = tokenizer->encode(text, plain);
+    ASSERT_TRUE(ids);
+    EXPECT_LE(tokenizer->leastTokens(text), ids->size());
+  }
+  EXPECT_GT(tokenizer->leastTokens(std::string(100'000, 'x')), 100u);
 }
 
 TEST(Tokenizer, ABreakerMakesANameText) {

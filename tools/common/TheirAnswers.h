@@ -91,9 +91,6 @@ inline constexpr std::string_view kCheckpoints =
 inline constexpr std::string_view kRope =
     "--rope-scaling yarn:FACTOR is the one way to scale positions; all else is "
     "as the model file says";
-inline constexpr std::string_view kRopeFactor =
-    "YaRN is named with its factor, as in --rope-scaling yarn:4; files that "
-    "have a scaling of their own need no option";
 inline constexpr std::string_view kDebug =
     "there is no such output; moert profile and moec explain show what a plan "
     "does";

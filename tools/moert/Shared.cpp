@@ -179,7 +179,7 @@ EngineFlags::open(const EngineOptions &others) const {
   if (!engine->rungNote().empty())
     moetool::note("note: {}\n", engine->rungNote());
   for (const std::string &note :
-       {engine->nodeNote(), expertCounts(engine->plan()),
+       {engine->nodeNote(), engine->mappingNote(), expertCounts(engine->plan()),
         deferredExperts(engine->plan())})
     if (!note.empty())
       moetool::note("note: {}\n", note);

@@ -122,7 +122,7 @@ function fillRoofline() {
   const all = phases.flatMap((phase) => phase.rows.filter(canBePlotted).map((row) => ({
     row, phase, x: row.flops / roofBytes(row), y: row.flops / row.seconds, color: deviceColor(row.device), shape: shapeOf(phase),
     size: 3 + 9 * Math.sqrt(row.seconds / phase.seconds),
-    text: `${row.op}${row.count > 1 ? ` x${row.count}` : ""} in ${phase.name} on ${row.device}, ${row.kernel}: ${amount(row.flops / roofBytes(row))} FLOP for each byte${row.weight_bytes > 0 ? " of weights" : ""}, ` +
+    text: `${row.op}${row.count > 1 ? ` x${row.count}` : ""} in ${phase.name} on ${row.device}, ${row.kernel}: ${amount(row.flops / roofBytes(row))} FLOP for each byte${row.weight_bytes + row.kv_bytes > 0 ? " of weights and cache" : ""}, ` +
       `${amount(row.flops / row.seconds)} FLOP/s, ${bytes(roofBytes(row) / row.seconds)}/s; ${seconds(row.seconds)}, ${share(row.seconds, phase.seconds)} of the step`,
   }))).sort((a, b) => a.x - b.x || a.y - b.y);
   const roofs = deviceNames.map((device) => {

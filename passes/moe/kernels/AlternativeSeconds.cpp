@@ -30,7 +30,8 @@ AlternativeSeconds::situationOf(Operation *op, const moec::DeviceDesc &device) {
 }
 
 double AlternativeSeconds::of(Operation *op, const moec::DeviceDesc &device) {
-  double seconds = opSeconds(op, situationOf(op, device), device, mayPack);
+  double seconds = opSeconds(op, situationOf(op, device), device,
+                             mayLayOut(device, mayPack));
   return seconds < kNeverSeconds ? seconds : -1;
 }
 

@@ -32,6 +32,13 @@ inline constexpr double kNeverSeconds = 1e6;
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack);
 
+/// Whether resident weights may have another layout than the file's: with
+/// weights=reference (no `mayPack`) those of the host keep it, because its
+/// kernels read the mapped file; a GPU has a copy in any case.
+inline bool mayLayOut(const moec::DeviceDesc &device, bool mayPack) {
+  return mayPack || device.kind == moec::DeviceKind::Cuda;
+}
+
 /// Returns the time that a device spends between the work of instructions:
 /// starting each instruction, and waiting at `barriers` barriers.
 double overheadSeconds(int64_t instructions, int64_t barriers,

@@ -1,5 +1,7 @@
 #include "passes/moe/kernels/WeightLayouts.h"
 
+#include "passes/moe/kernels/OpSeconds.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 using moek::GemmInfo;
@@ -78,7 +80,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
       kept.rejected.emplace_back(layout, why);
     return kept;
   };
-  if (!mayPack_)
+  if (!mayLayOut(device, mayPack_))
     return keepForAll("weights=reference");
   if (uses->second.ofFloats)
     return keepForAll("the ops that read them take floats");

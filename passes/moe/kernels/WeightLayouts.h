@@ -17,7 +17,8 @@ namespace mlir::moe {
 
 class WeightLayouts {
 public:
-  /// Without `mayPack` every weight keeps the model file's layout.
+  /// Without `mayPack` the host's weights keep the model file's layout, and
+  /// those that are streamed from there.
   explicit WeightLayouts(bool mayPack) : mayPack_(mayPack) {}
 
   /// Notes that a gemm of `instruction` on `device` reads `weight` in `phase`.

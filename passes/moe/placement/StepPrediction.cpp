@@ -139,7 +139,8 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
           double(PlacementProblem::bytesOf(op.getResult(0), tokens));
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
-      double own = opSeconds(&op, situations[i], device, mayPack);
+      double own =
+          opSeconds(&op, situations[i], device, mayLayOut(device, mayPack));
       node.overhead[i] = overheadSeconds(instructions, passed, device);
       double seconds = own + node.overhead[i];
       size_t cell = size_t(group) * devices + i;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <thread>
+#include <utility>
 
 namespace moert {
 
@@ -36,18 +37,13 @@ void logSkipped(const Exchange &exchange, const Json &body,
   if (!exchange.settings().log)
     return;
   constexpr size_t mostNameBytes = 64, mostNames = 32;
-  std::vector<std::string> names;
+  size_t names = 0;
+  for (const std::string &note : problem.notes)
+    logOnce(exchange, note);
   for (const auto &[key, value] : body.items())
     if (!problem.known.contains(key) && key.size() <= mostNameBytes &&
-        names.size() < mostNames)
-      names.push_back(key);
-  if (names.empty() && problem.notes.empty())
-    return;
-  std::vector<std::string> parts = problem.notes;
-  if (!names.empty())
-    parts.push_back(
-        fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
-  logOnce(exchange, fmt::format("{}", fmt::join(parts, "; ")));
+        names++ < mostNames)
+      logOnce(exchange, fmt::format("{} has no effect", key));
 }
 
 void ApiContext::later(const std::string &client, uint64_t bytes,
@@ -58,12 +54,45 @@ void ApiContext::later(const std::string &client, uint64_t bytes,
     job();
 }
 
-std::optional<Json> bodyJson(const Exchange &exchange) {
-  StatusOr<Json> json =
-      parseJson("body", exchange.request.body, kMostRequestNesting);
+BodyJson::BodyJson(Exchange &exchange) : bytes_(exchange.bodyBytes) {
+  const std::string body = std::exchange(exchange.request.body, {});
+  StatusOr<Json> json = parseJson("body", body, kMostRequestNesting);
   if (json)
-    return *std::move(json);
-  exchange.fail({.message = json.status().message(), .code = "invalid_json"});
+    json_ = *std::move(json);
+  else
+    exchange.fail({.message = json.status().message(), .code = "invalid_json"});
+}
+
+BodyJson::~BodyJson() {
+  if (json_)
+    takeApart(*json_);
+  json_.reset();
+  if (bytes_ >= kMuchMemory)
+    returnFreeMemory();
+}
+
+std::optional<std::string> knownModel(const Exchange &exchange,
+                                      const std::string &name) {
+  // Ollama's clients add a tag to names.
+  std::string untagged =
+      name.ends_with(":latest") ? name.substr(0, name.rfind(':')) : name;
+  std::vector<ModelFacts> models = exchange.context->host.models();
+  auto isCalled = [&](const std::string &id) {
+    return std::ranges::any_of(
+        models, [&](const ModelFacts &facts) { return facts.id == id; });
+  };
+  if (name.empty() || isCalled(name))
+    return name;
+  if (isCalled(untagged))
+    return untagged;
+  if (models.size() == 1 && exchange.settings().acceptsAnyModel)
+    return "";
+  exchange.fail({.status = 404,
+                 .message = fmt::format("model {} does not exist; "
+                                        "/v1/models lists those that do",
+                                        moert::quoted(name)),
+                 .param = "model",
+                 .code = "model_not_found"});
   return std::nullopt;
 }
 
@@ -71,46 +100,34 @@ void withModel(
     Exchange exchange, const std::string &name,
     std::function<void(const Exchange &, std::shared_ptr<Backend>)> then) {
   ModelHost &host = exchange.context->host;
-  std::string known = name;
-  // Ollama's clients add a tag to names.
-  std::string untagged =
-      name.ends_with(":latest") ? name.substr(0, name.rfind(':')) : name;
-  std::vector<ModelFacts> models = host.models();
-  auto isCalled = [&](const std::string &id) {
-    return std::ranges::any_of(
-        models, [&](const ModelFacts &facts) { return facts.id == id; });
-  };
-  if (!name.empty() && !isCalled(name)) {
-    if (isCalled(untagged)) {
-      known = untagged;
-    } else if (models.size() == 1 && exchange.settings().acceptsAnyModel) {
-      known.clear();
-    } else {
-      exchange.fail({.status = 404,
-                     .message = fmt::format("model {} does not exist; "
-                                            "/v1/models lists those that do",
-                                            moert::quoted(name)),
-                     .param = "model",
-                     .code = "model_not_found"});
-      return;
+  const std::optional<std::string> known = knownModel(exchange, name);
+  if (!known)
+    return;
+  struct Opening {
+    Exchange exchange;
+    std::function<void(const Exchange &, std::shared_ptr<Backend>)> then;
+
+    void go(StatusOr<std::shared_ptr<Backend>> backend) const {
+      if (backend)
+        then(exchange, *std::move(backend));
+      else
+        exchange.fail(errorOf(backend.status(), kStoppingSeconds));
     }
-  }
-  auto shared = std::make_shared<Exchange>(std::move(exchange));
-  auto go = [shared, then = std::move(then)](
-                StatusOr<std::shared_ptr<Backend>> backend) {
-    if (backend)
-      then(*shared, *std::move(backend));
-    else
-      shared->fail(errorOf(backend.status(), kStoppingSeconds));
   };
-  host.open(known, [shared, go = std::move(go),
-                    here = std::this_thread::get_id()](
-                       StatusOr<std::shared_ptr<Backend>> backend) {
+  auto opening =
+      std::make_shared<Opening>(std::move(exchange), std::move(then));
+  host.open(*known, [opening, here = std::this_thread::get_id()](
+                        StatusOr<std::shared_ptr<Backend>> backend) {
     if (std::this_thread::get_id() == here)
-      return go(std::move(backend));
+      return opening->go(std::move(backend));
     // The thread that has loaded the model loads the next one.
-    shared->context->later(shared->request.client, shared->request.body.size(),
-                           [go, backend] { go(backend); });
+    Exchange &exchange = opening->exchange;
+    exchange.context->later(
+        exchange.request.client, exchange.bodyBytes, [opening, backend] {
+          Exchange &exchange = opening->exchange;
+          exchange.deadline = Deadline(exchange.settings().prepareTime);
+          opening->go(backend);
+        });
   });
 }
 
@@ -120,8 +137,10 @@ void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
   withModel(
       std::move(exchange), model,
       [call = std::move(call), writer = std::move(writer)](
-          const Exchange &exchange, std::shared_ptr<Backend> backend) {
-        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+          const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
+        call.options.deadline = exchange.deadline;
+        Prepared prepared =
+            prepareChat(*backend, exchange.settings(), std::move(call));
         if (auto *error = std::get_if<ApiError>(&prepared))
           return exchange.fail(*error);
         RunPlan plan = std::get<RunPlan>(std::move(prepared));
@@ -134,8 +153,10 @@ void answerPrompt(Exchange exchange, ChatCall call,
                   Json (*write)(const ChatPrompt &)) {
   std::string model = call.generate.model;
   withModel(std::move(exchange), model,
-            [call = std::move(call), write](const Exchange &exchange,
-                                            std::shared_ptr<Backend> backend) {
+            [call = std::move(call),
+             write](const Exchange &exchange,
+                    std::shared_ptr<Backend> backend) mutable {
+              call.options.deadline = exchange.deadline;
               auto prompt = chatPrompt(*backend, call);
               if (auto *error = std::get_if<ApiError>(&prompt))
                 exchange.fail(*error);

@@ -3,6 +3,8 @@
 #ifndef MOE_RUNTIME_SERVE_API_APICONTEXT_H
 #define MOE_RUNTIME_SERVE_API_APICONTEXT_H
 
+#include "runtime/base/Deadline.h"
+#include "runtime/base/FreeMemory.h"
 #include "runtime/serve/Exchange.h"
 #include "runtime/serve/api/ApiError.h"
 #include "runtime/serve/api/ApiSettings.h"
@@ -58,6 +60,9 @@ struct Exchange {
   ErrorStyle style;
   /// Parts of the path for which the route has names, in their order.
   std::vector<std::string> names = {};
+  /// Until when it may be prepared: ApiSettings::prepareTime.
+  Deadline deadline = {};
+  uint64_t bodyBytes = 0; ///< Of the body, which goes when it has been parsed.
 
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
@@ -70,16 +75,39 @@ void setClient(const Exchange &exchange, GenerateCall &call);
 
 /// Adds a line to the log, unless it is there.
 void logOnce(const Exchange &exchange, const std::string &what);
-/// Says in the log what of the request has no effect: fields that nobody asked
-/// for, and what readers noted.
+/// Says in the log what of the request has no effect, a line each: fields that
+/// nobody asked for, and what readers noted.
 void logSkipped(const Exchange &exchange, const nlohmann::ordered_json &body,
                 const Problem &problem);
 
-/// The body as JSON, or nothing after an error has been sent.
-std::optional<nlohmann::ordered_json> bodyJson(const Exchange &exchange);
+/// The body of a request as JSON.
+class BodyJson {
+public:
+  using Json = nlohmann::ordered_json;
 
-/// Calls `then` with the model of this name, now or later, or answers with an
-/// error.
+  /// Takes the body from the request. Sends an error if it is no JSON.
+  explicit BodyJson(Exchange &exchange);
+  BodyJson(const BodyJson &) = delete;
+  BodyJson &operator=(const BodyJson &) = delete;
+  /// A large body leaves no memory behind.
+  ~BodyJson();
+
+  explicit operator bool() const { return json_.has_value(); }
+  Json &operator*() { return *json_; }
+
+private:
+  std::optional<Json> json_;
+  const uint64_t bytes_;
+};
+
+/// The name by which the host knows the model that a request names; or nothing
+/// after an error has been sent.
+std::optional<std::string> knownModel(const Exchange &exchange,
+                                      const std::string &name);
+
+/// Calls `then` once with the model of this name, now or later, or answers with
+/// an error. The time for which a model is loaded does not count
+/// (Exchange::deadline).
 void withModel(
     Exchange exchange, const std::string &name,
     std::function<void(const Exchange &, std::shared_ptr<Backend>)> then);
@@ -103,8 +131,8 @@ void answerTokenCount(Exchange exchange, ChatCall call);
 /// call)`. Answers with the error if either finds one, and then returns
 /// nothing.
 template <class Call, class Read>
-std::optional<Call> readBody(const Exchange &exchange, Read read) {
-  std::optional<nlohmann::ordered_json> json = bodyJson(exchange);
+std::optional<Call> readBody(Exchange &exchange, Read read) {
+  BodyJson json(exchange);
   if (!json)
     return std::nullopt;
   Problem problem;
@@ -112,6 +140,9 @@ std::optional<Call> readBody(const Exchange &exchange, Read read) {
   Call call;
   if (body.object())
     read(body, call);
+  if (Status status = exchange.deadline.check("reading the request");
+      !status.isOk() && !problem.error)
+    problem.error = errorOf(status);
   if (problem.error) {
     exchange.fail(*problem.error);
     return std::nullopt;

@@ -6,6 +6,7 @@
 #include "runtime/serve/store/ObjectStore.h"
 #include "runtime/text/Sampler.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,10 @@ struct ApiSettings {
   /// For requests that have none; not set: each gets its own.
   std::optional<uint64_t> seed = {};
   std::string version = "0.1.0"; ///< Of the server.
+  /// How long a request may be worked on before it is evaluated: to read it,
+  /// compile its grammar, render its template and cut its text into tokens. An
+  /// error beyond, which says what took so long. 0: without end.
+  std::chrono::milliseconds prepareTime{30'000};
 
   /// Runs a job on a thread that may take its time, in turn for clients:
   /// `bytes` are those that it works on. For what goes on with a request on a
@@ -71,6 +76,9 @@ inline constexpr size_t kMostTools = 1024;
 /// Of a request: prompts, and the choices of all of them.
 inline constexpr size_t kMostPrompts = 2048;
 inline constexpr int32_t kMostRequestTokens = 1 << 30;
+/// Memory of the values of a member of the body, but for its texts: they are
+/// copied several times.
+inline constexpr size_t kMostFieldBytes = size_t(32) << 20;
 
 } // namespace moert
 

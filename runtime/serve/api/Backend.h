@@ -14,9 +14,11 @@
 #include "runtime/serve/Generation.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +139,16 @@ public:
   /// for it now.
   using OpenThen = std::function<void(StatusOr<std::shared_ptr<Backend>>)>;
   virtual void open(const std::string &name, OpenThen then) = 0;
+
+  /// Says for how long a model of this name is kept after its last use: not
+  /// set: as the server's settings say; milliseconds::max(): for ever; 0: it is
+  /// unloaded as soon as nobody uses it. Without effect for a host of one
+  /// model, which its clients could only load again.
+  using KeepTime = std::optional<std::chrono::milliseconds>;
+  virtual void keep(const std::string &name, KeepTime time) = 0;
+  /// How long a model that is loaded stays so, if nobody uses it from now on;
+  /// not set: for ever.
+  virtual KeepTime keptFor(const std::string &name) const = 0;
 
   /// Whether requests can be served: "ok", "loading" or "draining", and the
   /// part that has been loaded, from 0 to 1.

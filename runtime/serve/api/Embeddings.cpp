@@ -45,17 +45,19 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteVectors write) {
   withModel(
       std::move(exchange), model,
       [request = std::move(request), write = std::move(write)](
-          const Exchange &exchange, std::shared_ptr<Backend> backend) {
-        auto prompts = promptsOf(*backend, request.prompts, "input");
+          const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
+        // One token more than the text's is evaluated.
+        const int32_t room = backend->facts().contextTokens - 1;
+        const int32_t most = request.truncates && room > 0 ? room : 0;
+        auto prompts = promptsOf(
+            *backend, std::move(request.prompts),
+            {.param = "input", .most = most, .deadline = exchange.deadline});
         if (auto *error = std::get_if<ApiError>(&prompts))
           return exchange.fail(*error);
         auto texts = std::get<std::vector<ChatPrompt>>(std::move(prompts));
-        // One token more than the text's is evaluated.
-        const int32_t room = backend->facts().contextTokens - 1;
         for (ChatPrompt &text : texts)
-          if (request.truncates && room > 0 &&
-              int64_t(text.tokens.size()) > room)
-            text.tokens.resize(size_t(room));
+          if (most > 0 && text.tokens.size() > size_t(most))
+            text.tokens.resize(size_t(most));
         answerWithVectors(
             exchange, std::move(backend), std::move(texts), &Backend::embed,
             [write, dimensions = request.dimensions](

@@ -1,7 +1,9 @@
 #include "runtime/serve/api/Fields.h"
 
 #include "runtime/base/Text.h"
+#include "runtime/serve/api/ApiSettings.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -24,6 +26,30 @@ std::string nameOf(const nlohmann::ordered_json &json) {
   default:
     return json.dump();
   }
+}
+
+/// A path such as tools[3].type as tools[].type.
+std::string withoutIndices(std::string_view path) {
+  std::string result;
+  bool isIndex = false;
+  for (char c : path) {
+    isIndex &= c != ']';
+    if (!isIndex)
+      result += c;
+    isIndex |= c == '[';
+  }
+  return result;
+}
+
+/// What is left of `bytes` when the memory of the values has been taken, but
+/// for their texts; below 0 if it does not suffice.
+int64_t memoryLeft(const nlohmann::ordered_json &json, int64_t bytes) {
+  constexpr int64_t string = 48;
+  bytes -= int64_t(sizeof json) + (json.is_string() ? string : 0);
+  if (json.is_structured())
+    for (auto at = json.begin(); at != json.end() && bytes >= 0; ++at)
+      bytes = memoryLeft(*at, bytes - (json.is_object() ? string : 0));
+  return bytes;
 }
 } // namespace
 
@@ -48,6 +74,13 @@ Field Field::operator[](std::string_view key) const {
     if (auto found = json_->find(std::string(key));
         found != json_->end() && !found->is_null())
       member = &*found;
+  if (member && path_.empty() &&
+      memoryLeft(*member, int64_t(kMostFieldBytes)) < 0) {
+    problem_->add(path, fmt::format("has so many values that they take more "
+                                    "than {}",
+                                    humanBytes(double(kMostFieldBytes))));
+    member = nullptr;
+  }
   return {member, std::move(path), *problem_};
 }
 
@@ -184,9 +217,11 @@ void Field::note(std::string_view what) const {
     return;
   const bool isWord = isText() && json_->size() > 0 &&
                       json_->get_ref<const std::string &>().size() <= mostBytes;
-  problem_->notes.push_back(fmt::format(
-      "{}{} {}", path_,
-      isWord ? " " + json_->get_ref<const std::string &>() : "", what));
+  std::string note = fmt::format(
+      "{}{} {}", withoutIndices(path_),
+      isWord ? " " + json_->get_ref<const std::string &>() : "", what);
+  if (std::ranges::find(problem_->notes, note) == problem_->notes.end())
+    problem_->notes.push_back(std::move(note));
 }
 
 void Field::refuse(std::string_view why) const {

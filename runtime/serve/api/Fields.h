@@ -33,7 +33,8 @@ namespace moert {
 /// The first thing that is wrong with a request, and what of it is skipped.
 struct Problem {
   std::optional<ApiError> error;
-  /// What has no effect, with the fields' names: "tools[0].type web_search".
+  /// What has no effect, with the fields' names but not which items of lists
+  /// they are in, so that the same is said once: "tools[].type web_search".
   std::vector<std::string> notes = {};
   /// The body's members that were asked for.
   std::set<std::string, std::less<>> known = {};

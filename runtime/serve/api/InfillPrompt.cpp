@@ -72,8 +72,9 @@ std::string withBrokenNames(std::string_view text, const InfillNames &names) {
 /// Encodes texts of files, which are no tokens of control, whatever they say.
 class FileEncoder {
 public:
-  FileEncoder(const Tokenizer &tokenizer, const InfillNames &names)
-      : tokenizer_(tokenizer), names_(names) {}
+  FileEncoder(const Tokenizer &tokenizer, const InfillNames &names,
+              const Deadline &deadline)
+      : tokenizer_(tokenizer), names_(names), deadline_(deadline) {}
 
   std::vector<int32_t> operator()(std::string_view text) {
     auto tokens = tokenizer_.encode(withBrokenNames(text, names_),
@@ -81,7 +82,8 @@ public:
                                      .addEos = false,
                                      .parseSpecial = false,
                                      .breaker = kNameBreaker,
-                                     .startsText = false});
+                                     .startsText = false,
+                                     .deadline = deadline_});
     if (tokens)
       return *std::move(tokens);
     status_ = tokens.status();
@@ -93,6 +95,7 @@ public:
 private:
   const Tokenizer &tokenizer_;
   const InfillNames &names_;
+  const Deadline deadline_;
   Status status_;
 };
 
@@ -137,7 +140,7 @@ std::variant<ChatPrompt, ApiError> infillPrompt(const Backend &backend,
             backend.facts().id),
         .code = "infill_not_supported"};
 
-  FileEncoder encode(tokenizer, *names);
+  FileEncoder encode(tokenizer, *names, request.deadline);
   std::vector<int32_t> prefix = encode(request.prefix),
                        suffix = encode(request.suffix);
   std::vector<int32_t> start;

@@ -2,6 +2,7 @@
 
 #include "runtime/chat/GenericTools.h"
 #include "runtime/chat/ReplyGrammar.h"
+#include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
 #include <chrono>
@@ -51,10 +52,53 @@ std::string placeOf(const ChatCall &call, size_t message) {
   return fmt::format("messages[{}]", message);
 }
 
+/// The error of a prompt of so many tokens, or at least so many, if the context
+/// does not hold it.
+std::optional<ApiError> tooLong(const ServedText &backend, size_t tokens,
+                                std::string_view atLeast = "") {
+  const int32_t context = backend.facts().contextTokens;
+  if (context <= 0 || tokens < size_t(context))
+    return std::nullopt;
+  return ApiError{
+      .message = fmt::format(
+          "the prompt has {}{} tokens, but the context has room for {} and "
+          "one to generate: shorten it, or serve the model with a larger "
+          "context (option -c of moert serve)",
+          atLeast, tokens, context - 1),
+      .code = "context_length_exceeded",
+      .promptTokens = int32_t(std::min<size_t>(tokens, INT32_MAX)),
+      .contextTokens = context};
+}
+
+/// The same for the texts of a conversation that a template writes as they are.
+std::optional<ApiError> surelyTooLong(const ServedText &backend,
+                                      const Messages &messages) {
+  if (!backend.chatFormat())
+    return std::nullopt;
+  const std::string mark = namedControls(
+      withoutBlanks(backend.chatFormat()->speech()->reasoningEnd));
+  size_t least = 0;
+  for (const Json &message : messages.list()) {
+    auto content = message.find("content");
+    if (content == message.end() || !content->is_string())
+      continue;
+    const auto &text = content->get_ref<const std::string &>();
+    // Earlier reasoning may be left out.
+    if (mark.empty() || text.find(mark) == text.npos)
+      least += backend.tokenizer().leastTokens(text);
+  }
+  return tooLong(backend, least, "at least ");
+}
+
 ApiError badField(const std::string &param, std::string_view what) {
   return {.message = fmt::format("{} {}", param, what), .param = param};
 }
 } // namespace
+
+std::optional<ApiError> surelyTooLong(const ServedText &backend,
+                                      std::string_view text) {
+  return tooLong(backend, backend.tokenizer().leastTokens(text), "at least ");
+}
 
 uint64_t randomNumber(const ApiSettings &settings) {
   if (settings.random)
@@ -102,14 +146,16 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
         .code = "unsupported_parameter"};
   const bool isRequired = call.choice.kind != ToolChoice::Kind::Auto;
   auto prompt =
-      fitPrompt(*format,
-                isGeneric(backend, call)
-                    ? withGenericTools(call.messages, call.tools, isRequired)
-                    : call.messages,
-                call.options);
+      isGeneric(backend, call)
+          ? fitPrompt(*format,
+                      withGenericTools(call.messages, call.tools, isRequired),
+                      call.options)
+          : fitPrompt(*format, call.messages, call.options);
   if (auto *made = std::get_if<ChatPrompt>(&prompt))
     return std::move(*made);
   const FitFault &fault = std::get<FitFault>(prompt);
+  if (call.options.deadline.hasPassed())
+    return ApiError{.message = fault.status.message()};
   const std::string place = placeOf(call, fault.message);
   return ApiError{.message =
                       fmt::format("{}: the chat template cannot write this "
@@ -119,12 +165,14 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
 }
 
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
-                     const ChatCall &call) {
+                     ChatCall call) {
+  if (auto error = surelyTooLong(backend, call.messages))
+    return *std::move(error);
   auto prompt = chatPrompt(backend, call);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
   using Choice = ToolChoice::Kind;
-  GenerateCall generate = call.generate;
+  GenerateCall generate = std::move(call.generate);
   const std::shared_ptr<const Speech> &speech = backend.chatFormat()->speech();
   std::shared_ptr<const std::vector<ToolFormat>> forms(speech, &speech->calls);
   // A model may keep to a form of its own, or to that of earlier calls, which
@@ -153,16 +201,22 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   if (!automaton)
     return badField(wish.tools ? "tools" : "response_format",
                     "cannot be used: " + automaton.status().message());
+  if (Status status = call.options.deadline.check(
+          "compiling the grammar of the reply and its tools");
+      !status.isOk())
+    return errorOf(status);
   generate.format = {*automaton};
   generate.reply.speech = speech;
   generate.reply.findsCalls = hasTools(call);
-  Prepared prepared = preparePrompts(backend, settings, generate,
-                                     {std::get<ChatPrompt>(std::move(prompt))});
+  std::vector<ChatPrompt> prompts;
+  prompts.push_back(std::get<ChatPrompt>(std::move(prompt)));
+  Prepared prepared =
+      preparePrompts(backend, settings, generate, std::move(prompts));
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
     if (hasTools(call))
       plan->toolUse.formats = forms;
-    plan->toolUse.tools = call.tools;
-    plan->toolUse.origins = call.origins;
+    plan->toolUse.tools = std::move(call.tools);
+    plan->toolUse.origins = std::move(call.origins);
     plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {
       return moert::newCallId(settings, prefix);
     };
@@ -172,39 +226,30 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
 
 Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const GenerateCall &call,
-                        const std::vector<ChatPrompt> &prompts) {
+                        std::vector<ChatPrompt> prompts) {
   RunPlan plan;
   plan.streams = call.streams;
   plan.timesTokens = call.timesTokens;
   plan.choicesPerPrompt = call.choices;
-  int32_t context = backend.facts().contextTokens;
   int32_t vocabulary = backend.tokenizer().vocabularySize();
   for (const auto &[token, bias] : call.sampling.logitBias)
     if (token >= vocabulary)
       return badField("logit_bias",
                       fmt::format("names token {}, but the model has {} tokens",
                                   token, vocabulary));
-  for (const ChatPrompt &prompt : prompts) {
+  for (ChatPrompt &prompt : prompts) {
     if (prompt.tokens.empty())
       return ApiError{.message = "the prompt is empty: it needs one token"};
-    if (context > 0 && int64_t(prompt.tokens.size()) >= context)
-      return ApiError{
-          .message = fmt::format(
-              "the prompt has {} tokens, but the context has room for {} and "
-              "one to generate: shorten it, or serve the model with a larger "
-              "context (option -c of moert serve)",
-              prompt.tokens.size(), context - 1),
-          .code = "context_length_exceeded",
-          .promptTokens = int32_t(prompt.tokens.size()),
-          .contextTokens = context};
+    if (auto error = tooLong(backend, prompt.tokens.size()))
+      return *std::move(error);
     for (int32_t token : prompt.tokens)
       if (token < 0 || token >= vocabulary)
         return badField("prompt",
                         fmt::format("has token {}, but the model has {} tokens",
                                     token, vocabulary));
     GenerationRequest request;
-    request.prompt = prompt.tokens;
-    request.promptText = prompt.text;
+    request.prompt = std::move(prompt.tokens);
+    request.promptText = std::move(prompt.text);
     request.sampling = call.sampling;
     if (!call.hasSeed)
       request.sampling.seed =

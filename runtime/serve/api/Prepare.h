@@ -9,7 +9,9 @@
 #include "runtime/serve/api/ReplyWriter.h"
 #include "runtime/serve/api/Run.h"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace moert {
@@ -27,11 +29,16 @@ using Prepared = std::variant<RunPlan, ApiError>;
 
 /// Renders and encodes a conversation, and holds the reply to its tools.
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
-                     const ChatCall &call);
+                     ChatCall call);
 /// The same for prompts of tokens; each gives `call.choices` choices.
 Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const GenerateCall &call,
-                        const std::vector<ChatPrompt> &prompts);
+                        std::vector<ChatPrompt> prompts);
+
+/// The error of a text that cannot fit the context, however it is cut into
+/// tokens; nothing if it may. Spares the work and the memory of doing so.
+std::optional<ApiError> surelyTooLong(const ServedText &backend,
+                                      std::string_view text);
 
 /// The prompt of a conversation, or why there is none.
 std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,

@@ -1,6 +1,7 @@
 #include "runtime/serve/api/Prompts.h"
 
 #include "runtime/serve/api/ApiSettings.h"
+#include "runtime/serve/api/Prepare.h"
 
 #include <fmt/format.h>
 
@@ -16,19 +17,24 @@ std::vector<int32_t> readTokens(const std::vector<Field> &items) {
 } // namespace
 
 std::vector<PromptField> readPrompts(const Field &field) {
-  if (field.isText())
-    return {{.text = *field.text()}};
+  std::vector<PromptField> prompts;
+  if (field.isText()) {
+    prompts.push_back({.text = *field.text()});
+    return prompts;
+  }
   std::vector<Field> items = field.list(size_t(kMostRequestTokens));
   if (items.empty()) {
     field.mustBe("a string, a list of strings, of tokens, or of lists of "
                  "tokens, which is not empty");
     return {};
   }
-  if (!items[0].isText() && !items[0].isList())
-    return {{.text = "", .tokens = readTokens(items), .isTokens = true}};
+  if (!items[0].isText() && !items[0].isList()) {
+    prompts.push_back(
+        {.text = "", .tokens = readTokens(items), .isTokens = true});
+    return prompts;
+  }
   if (items.size() > kMostPrompts)
     field.fail(fmt::format("must have at most {} prompts", kMostPrompts));
-  std::vector<PromptField> prompts;
   for (const Field &item : items)
     if (items[0].isText())
       prompts.push_back({.text = item.text().value_or("")});
@@ -41,30 +47,35 @@ std::vector<PromptField> readPrompts(const Field &field) {
 }
 
 std::variant<std::vector<ChatPrompt>, ApiError>
-promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
-          const std::string &param, int32_t choices) {
-  if (prompts.size() * size_t(choices) > kMostPrompts)
+promptsOf(const Backend &backend, std::vector<PromptField> prompts,
+          const PromptWish &wish) {
+  if (prompts.size() * size_t(wish.choices) > kMostPrompts)
     return ApiError{
         .message = fmt::format("{} prompts of {} choices each are too many for "
                                "one request: send at most {} choices",
-                               prompts.size(), choices, kMostPrompts),
-        .param = param};
+                               prompts.size(), wish.choices, kMostPrompts),
+        .param = wish.param};
   const Tokenizer &tokenizer = backend.tokenizer();
   std::vector<ChatPrompt> result;
-  for (const PromptField &prompt : prompts) {
-    ChatPrompt one;
+  for (PromptField &prompt : prompts) {
     if (prompt.isTokens) {
-      one = {tokenizer.decode(prompt.tokens), prompt.tokens};
-    } else {
-      auto tokens = tokenizer.encode(prompt.text, {.addEos = false});
-      if (!tokens) {
-        ApiError error = errorOf(tokens.status());
-        error.param = param;
-        return error;
-      }
-      one = {prompt.text, *std::move(tokens)};
+      result.push_back(
+          {tokenizer.decode(prompt.tokens), std::move(prompt.tokens)});
+      continue;
     }
-    result.push_back(std::move(one));
+    if (wish.most == 0)
+      if (auto error = surelyTooLong(backend, prompt.text))
+        return *std::move(error);
+    auto tokens = tokenizer.encode(
+        prompt.text, {.addEos = false,
+                      .most = wish.most > 0 ? size_t(wish.most) : SIZE_MAX,
+                      .deadline = wish.deadline});
+    if (!tokens) {
+      ApiError error = errorOf(tokens.status());
+      error.param = wish.param;
+      return error;
+    }
+    result.push_back({std::move(prompt.text), *std::move(tokens)});
   }
   return result;
 }

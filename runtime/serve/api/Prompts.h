@@ -23,11 +23,21 @@ struct PromptField {
 /// A text, a list of texts, a list of tokens, or a list of such lists.
 std::vector<PromptField> readPrompts(const Field &field);
 
-/// The prompts' tokens and texts. Errors name `param`. Fails before it reads
-/// any if they have more than kMostPrompts choices together.
+/// What is wanted of prompts.
+struct PromptWish {
+  std::string param; ///< The field that has them, for errors.
+  int32_t choices = 1;
+  /// Tokens of a prompt that count: it may be cut behind them. 0: all count.
+  int32_t most = 0;
+  Deadline deadline = {};
+};
+
+/// The prompts' tokens and texts. Fails before it reads any if they have more
+/// than kMostPrompts choices together, and before it reads one that is far too
+/// long for the context.
 std::variant<std::vector<ChatPrompt>, ApiError>
-promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
-          const std::string &param, int32_t choices = 1);
+promptsOf(const Backend &backend, std::vector<PromptField> prompts,
+          const PromptWish &wish);
 
 /// A place in a file between whose ends the model is to write.
 struct InfillRequest {
@@ -35,6 +45,7 @@ struct InfillRequest {
   /// Other files, by name and text, where the model has tokens for them.
   std::vector<std::pair<std::string, std::string>> extra = {};
   int32_t maxTokens = -1; ///< Of the answer; -1: no limit.
+  Deadline deadline = {};
 };
 
 /// The prompt of an infill. Names of the tokens of infilling are text in it.

@@ -85,7 +85,8 @@ Json write(const RankRequest &request, const ModelFacts &facts,
 
 /// Returns the prompts of all documents; errors name the document.
 std::variant<std::vector<ChatPrompt>, ApiError>
-promptsFor(const Backend &backend, const RankRequest &request) {
+promptsFor(const Backend &backend, const RankRequest &request,
+           const Deadline &deadline) {
   const ModelFacts &facts = backend.facts();
   if (facts.labels.empty() || facts.rankTemplate.empty())
     return ApiError{
@@ -100,7 +101,7 @@ promptsFor(const Backend &backend, const RankRequest &request) {
   std::vector<ChatPrompt> prompts;
   for (const std::string &document : request.documents) {
     auto prompt = rankPrompt(backend.tokenizer(), facts.rankTemplate,
-                             request.query, document);
+                             request.query, document, deadline);
     if (prompt && int64_t(prompt->tokens.size()) <= facts.contextTokens) {
       prompts.push_back(*std::move(prompt));
       continue;
@@ -132,7 +133,8 @@ double relevanceOf(std::span<const float> outputs) {
 StatusOr<ChatPrompt> rankPrompt(const Tokenizer &tokenizer,
                                 std::string_view rankTemplate,
                                 std::string_view query,
-                                std::string_view document) {
+                                std::string_view document,
+                                const Deadline &deadline) {
   ChatPrompt prompt{.text = std::string(rankTemplate), .tokens = {}};
   const auto broken = [&](std::string_view text) {
     return tokenizer.breakNames(text, kNameBreaker);
@@ -150,9 +152,10 @@ StatusOr<ChatPrompt> rankPrompt(const Tokenizer &tokenizer,
                   "{query} or {document}");
   replacePlace(rest, "{document}", broken(document));
   prompt.text += rest;
-  MOE_ASSIGN_OR_RETURN(
-      prompt.tokens, tokenizer.encode(prompt.text, {.addEos = false,
-                                                    .breaker = kNameBreaker}));
+  MOE_ASSIGN_OR_RETURN(prompt.tokens,
+                       tokenizer.encode(prompt.text, {.addEos = false,
+                                                      .breaker = kNameBreaker,
+                                                      .deadline = deadline}));
   return prompt;
 }
 
@@ -164,7 +167,7 @@ void rankDocuments(Exchange exchange) {
   withModel(std::move(exchange), model,
             [request = *std::move(request)](const Exchange &exchange,
                                             std::shared_ptr<Backend> backend) {
-              auto prompts = promptsFor(*backend, request);
+              auto prompts = promptsFor(*backend, request, exchange.deadline);
               if (auto *error = std::get_if<ApiError>(&prompts))
                 return exchange.fail(*error);
               answerWithVectors(

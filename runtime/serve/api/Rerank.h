@@ -20,11 +20,12 @@ double relevanceOf(std::span<const float> outputs);
 
 /// Returns the prompt with the query and the document in the template's
 /// places. Names of control tokens in them are text. Fails with Unsupported
-/// for a template without both places.
+/// for a template without both places, and as Tokenizer::encode() does.
 StatusOr<ChatPrompt> rankPrompt(const Tokenizer &tokenizer,
                                 std::string_view rankTemplate,
                                 std::string_view query,
-                                std::string_view document);
+                                std::string_view document,
+                                const Deadline &deadline = {});
 
 } // namespace moert
 

@@ -114,7 +114,16 @@ HttpHandler makeApi(ModelHost &host, ApiSettings settings) {
     endAbandonedRuns(context->settings);
   return [context](HttpRequest request, std::shared_ptr<HttpAnswer> answer) {
     ErrorStyle style = styleOf(request.path);
-    route({context, std::move(request), std::move(answer), style, {}});
+    const uint64_t bytes = request.body.size();
+    route({.context = context,
+           .request = std::move(request),
+           .answer = std::move(answer),
+           .style = style,
+           .deadline = Deadline(context->settings.prepareTime),
+           .bodyBytes = bytes});
+    // Texts and tokens of the request have gone too.
+    if (bytes >= kMuchMemory)
+      returnFreeMemory();
   };
 }
 

@@ -92,12 +92,14 @@ ApiError storeError(const Status &status) {
   return error;
 }
 
-std::optional<Json> bodyObject(const Exchange &exchange) {
+std::optional<Json> bodyObject(Exchange &exchange) {
   if (exchange.request.body.empty())
     return Json::object();
-  std::optional<Json> json = bodyJson(exchange);
-  if (!json || json->is_object())
-    return json;
+  BodyJson json(exchange);
+  if (!json)
+    return std::nullopt;
+  if ((*json).is_object())
+    return std::move(*json);
   exchange.fail({.message = "the body must be an object"});
   return std::nullopt;
 }
@@ -203,16 +205,23 @@ Json readMetadata(const Field &body) {
   return metadata;
 }
 
-void answerMetadataChange(const Exchange &exchange, Json json,
+std::optional<Json> metadataOf(const Exchange &exchange, const Json &body) {
+  Problem problem;
+  Json metadata = readMetadata(Field(body, problem));
+  if (!problem.error)
+    return metadata;
+  exchange.fail(*problem.error);
+  return std::nullopt;
+}
+
+void answerMetadataChange(Exchange &exchange, Json json,
                           const std::string &status) {
   std::optional<Json> body = bodyObject(exchange);
-  if (!body)
+  std::optional<Json> metadata =
+      body ? metadataOf(exchange, *body) : std::nullopt;
+  if (!metadata)
     return;
-  Problem problem;
-  Json metadata = readMetadata(Field(*body, problem));
-  if (problem.error)
-    return exchange.fail(*problem.error);
-  json["metadata"] = std::move(metadata);
+  json["metadata"] = *std::move(metadata);
   if (changeObject(exchange, json, status))
     sendJson(*exchange.answer, json);
 }

@@ -26,7 +26,7 @@ StoredObject storedObject(std::string kind, const std::string &owner,
 ApiError storeError(const Status &status);
 
 /// The request's object; {} for a request without a body.
-std::optional<nlohmann::ordered_json> bodyObject(const Exchange &exchange);
+std::optional<nlohmann::ordered_json> bodyObject(Exchange &exchange);
 
 /// The object of this kind and id. With a parent it must be a part of that.
 std::optional<nlohmann::ordered_json>
@@ -53,8 +53,11 @@ void answerDelete(const Exchange &exchange, const std::string &kind,
 
 /// `metadata`: up to 16 texts by names; {} if it is absent.
 nlohmann::ordered_json readMetadata(const Field &body);
+/// The same of a request's body; or nothing after an error has been sent.
+std::optional<nlohmann::ordered_json>
+metadataOf(const Exchange &exchange, const nlohmann::ordered_json &body);
 /// Answers with the object after its metadata were replaced by the request's.
-void answerMetadataChange(const Exchange &exchange, nlohmann::ordered_json json,
+void answerMetadataChange(Exchange &exchange, nlohmann::ordered_json json,
                           const std::string &status = {});
 
 /// `prefix` with random digits.

@@ -15,9 +15,7 @@ public:
       : exchange_(std::move(exchange)), backend_(std::move(backend)),
         prompts_(std::move(prompts)), ask_(ask), write_(std::move(write)),
         together_(size_t(std::max(1, backend_->facts().sequences))),
-        vectors_(prompts_.size()) {
-    exchange_.request.body = {}; // It has been read, and may be large.
-  }
+        vectors_(prompts_.size()) {}
 
   void start() {
     std::weak_ptr<VectorJob> weak = weak_from_this();

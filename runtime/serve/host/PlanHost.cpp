@@ -87,10 +87,8 @@ void PlanHost::open(const std::string &name, OpenThen then) {
     lock.unlock();
     return then(Status(StatusCode::Cancelled, "the server is shutting down"));
   }
-  auto found = std::ranges::find_if(entries_, [&](const auto &entry) {
-    return name.empty() || entry->facts.id == name;
-  });
-  if (found == entries_.end()) {
+  Entry *found = find(name);
+  if (!found) {
     std::string names;
     for (const auto &entry : entries_)
       names += (names.empty() ? "" : ", ") + entry->facts.id;
@@ -99,7 +97,7 @@ void PlanHost::open(const std::string &name, OpenThen then) {
                        fmt::format("there is no model {}; this server has {}",
                                    moert::quoted(name), names)));
   }
-  Entry &entry = **found;
+  Entry &entry = *found;
   entry.used = Clock::now();
   if (std::shared_ptr<ServedModel> model = entry.model) {
     lock.unlock();
@@ -108,6 +106,62 @@ void PlanHost::open(const std::string &name, OpenThen then) {
   entry.waiting.push_back(std::move(then));
   lock.unlock();
   wake_.notify_all();
+}
+
+PlanHost::Entry *PlanHost::find(const std::string &name) const {
+  auto found = std::ranges::find_if(entries_, [&](const auto &entry) {
+    return name.empty() || entry->facts.id == name;
+  });
+  return found == entries_.end() ? nullptr : found->get();
+}
+
+void PlanHost::keep(const std::string &name, KeepTime time) {
+  {
+    std::lock_guard lock(mutex_);
+    if (entries_.size() < 2)
+      return;
+    if (Entry *entry = find(name))
+      entry->keep = time;
+  }
+  wake_.notify_all();
+}
+
+ModelHost::KeepTime PlanHost::keptFor(const std::string &name) const {
+  std::lock_guard lock(mutex_);
+  Entry *entry = find(name);
+  if (!entry || keepTime(*entry) == std::chrono::milliseconds::max())
+    return std::nullopt;
+  const auto passed =
+      entry->model && isUsed(*entry)
+          ? std::chrono::milliseconds(0)
+          : std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() -
+                                                                  entry->used);
+  return std::max(std::chrono::milliseconds(0), keepTime(*entry) - passed);
+}
+
+std::chrono::milliseconds PlanHost::keepTime(const Entry &entry) const {
+  if (entry.keep)
+    return *entry.keep;
+  return options_.idle.count() > 0 ? options_.idle
+                                   : std::chrono::milliseconds::max();
+}
+
+bool PlanHost::isUsed(Entry &entry) {
+  BackendStats stats = entry.model->stats();
+  // One reference is ours; whoever has another is about to submit.
+  if (stats.running + stats.queued == 0 && entry.model.use_count() <= 1)
+    return false;
+  entry.used = Clock::now();
+  return true;
+}
+
+std::chrono::milliseconds PlanHost::untilNextLook() const {
+  constexpr std::chrono::milliseconds least{10};
+  auto next = std::chrono::milliseconds::max();
+  for (const auto &entry : entries_)
+    if (entry->model && keepTime(*entry) != std::chrono::milliseconds::max())
+      next = std::min(next, std::max(keepTime(*entry) / 4, least));
+  return next;
 }
 
 ModelHost::Health PlanHost::health() const {
@@ -156,14 +210,16 @@ void PlanHost::run() {
       load(lock, *entry);
       continue;
     }
-    if (options_.idle.count() > 0) {
-      while (unloadOne(lock, Clock::now() - options_.idle))
-        bury(lock);
-      wake_.wait_for(
-          lock, std::max(options_.idle / 4, std::chrono::milliseconds(10)));
-    } else {
-      wake_.wait(lock, [&] { return stop_ || !unused_.empty() || wanted(); });
-    }
+    while (unloadOne(lock, /*isDue=*/true))
+      bury(lock);
+    const auto pause = untilNextLook();
+    auto hasWork = [&] {
+      return stop_ || !unused_.empty() || wanted() || untilNextLook() < pause;
+    };
+    if (pause == std::chrono::milliseconds::max())
+      wake_.wait(lock, hasWork);
+    else
+      wake_.wait_for(lock, pause, hasWork);
   }
   std::vector<OpenThen> refused;
   for (auto &entry : entries_) {
@@ -194,7 +250,7 @@ void PlanHost::load(std::unique_lock<std::mutex> &lock, Entry &entry) {
     opened = openPlan(entry.path, entry.facts.id);
     lock.lock();
     if (opened || opened.status().code() != StatusCode::DoesNotFit ||
-        !unloadOne(lock, Clock::now()))
+        !unloadOne(lock, /*isDue=*/false))
       break;
     bury(lock);
   }
@@ -237,17 +293,15 @@ PlanHost::openPlan(const std::string &path, const std::string &id) {
                                       });
 }
 
-bool PlanHost::unloadOne(std::unique_lock<std::mutex> &lock,
-                         Clock::time_point before) {
+bool PlanHost::unloadOne(std::unique_lock<std::mutex> &lock, bool isDue) {
   Entry *oldest = nullptr;
   for (auto &entry : entries_) {
-    if (!entry->model)
+    if (!entry->model || isUsed(*entry))
       continue;
-    BackendStats stats = entry->model->stats();
-    // One reference is ours; whoever has another is about to submit.
-    if (stats.running + stats.queued > 0 || entry->model.use_count() > 1)
-      entry->used = Clock::now();
-    else if (entry->used <= before && (!oldest || entry->used < oldest->used))
+    const bool mayGo =
+        !isDue || (keepTime(*entry) != std::chrono::milliseconds::max() &&
+                   Clock::now() - entry->used >= keepTime(*entry));
+    if (mayGo && (!oldest || entry->used < oldest->used))
       oldest = entry.get();
   }
   if (!oldest)

@@ -61,6 +61,8 @@ public:
   std::vector<ModelFacts> models() const override;
   std::vector<std::shared_ptr<Backend>> loaded() const override;
   void open(const std::string &name, OpenThen then) override;
+  void keep(const std::string &name, KeepTime time) override;
+  KeepTime keptFor(const std::string &name) const override;
   Health health() const override;
 
   /// Refuses new requests and waits until the running ones have ended; cancels
@@ -76,18 +78,27 @@ private:
     std::shared_ptr<ServedModel> model; ///< Null: not loaded.
     std::vector<OpenThen> waiting;      ///< For it to be loaded.
     Clock::time_point used;             ///< When it last had something to do.
+    KeepTime keep;                      ///< As keep() was told.
   };
 
   explicit PlanHost(PlanHostOptions options) : options_(std::move(options)) {}
   void run();
+  Entry *find(const std::string &name) const; ///< Null: there is none.
+  /// How long a model is kept that has nothing to do; max(): for ever.
+  std::chrono::milliseconds keepTime(const Entry &entry) const;
+  /// Whether somebody uses a loaded model. If so, it is used now.
+  static bool isUsed(Entry &entry);
+  /// When to look whether a model has become idle for long; max(): never.
+  std::chrono::milliseconds untilNextLook() const;
   /// The next entry to load; null if there is none.
   Entry *wanted();
   void load(std::unique_lock<std::mutex> &lock, Entry &entry);
   StatusOr<std::shared_ptr<ServedModel>> openPlan(const std::string &path,
                                                   const std::string &id);
-  /// Unloads the model without work that was used longest ago, if it was not
-  /// used since `before`. Returns whether there was one.
-  bool unloadOne(std::unique_lock<std::mutex> &lock, Clock::time_point before);
+  /// Unloads the model without work that was used longest ago; with `isDue`, of
+  /// those that have not been used for as long as they are kept. Returns
+  /// whether there was one.
+  bool unloadOne(std::unique_lock<std::mutex> &lock, bool isDue);
   /// Destroys models that nobody refers to any more.
   void bury(std::unique_lock<std::mutex> &lock);
 

@@ -138,7 +138,18 @@ Value Heap::undefined(std::string hint) {
   return Value::undefined(make<String>(std::move(hint), false));
 }
 
+/// Asks for the time where a sum passes a multiple of `often`: that takes as
+/// long as to evaluate a node.
+void Heap::watchTime(uint64_t before, uint64_t added, uint64_t often) {
+  if (before / often != (before + added) / often && reason_.empty() &&
+      limits_.deadline.hasPassed())
+    reason_ = "takes longer than the " +
+              std::to_string(limits_.deadline.time().count()) +
+              " ms that a request may take before it is evaluated";
+}
+
 bool Heap::charge(uint64_t bytes) {
+  watchTime(memory_, bytes, uint64_t{1} << 20);
   if (bytes > limits_.memory - memory_ && reason_.empty())
     reason_ = "makes values of more than " +
               std::to_string(limits_.memory >> 20) + " MiB";
@@ -149,6 +160,7 @@ bool Heap::charge(uint64_t bytes) {
 }
 
 bool Heap::spend(uint64_t count) {
+  watchTime(steps_, count, 4096);
   if (count > limits_.steps - steps_ && reason_.empty())
     reason_ = "takes more than " + std::to_string(limits_.steps) + " steps";
   if (!reason_.empty())

@@ -10,6 +10,7 @@
 #ifndef MOE_RUNTIME_TEXT_JINJA_VALUE_H
 #define MOE_RUNTIME_TEXT_JINJA_VALUE_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct Limits {
   uint64_t memory = uint64_t{256} << 20; ///< Bytes of all values ever created.
   uint64_t output = uint64_t{64} << 20;  ///< Bytes of text.
   uint32_t depth = 400; ///< Depth of expressions, calls and values.
+  Deadline deadline = {};
 };
 
 enum class Kind : uint8_t {
@@ -216,6 +218,8 @@ public:
   const Limits &limits() const { return limits_; }
 
 private:
+  void watchTime(uint64_t before, uint64_t added, uint64_t often);
+
   Limits limits_;
   uint64_t memory_ = 0, steps_ = 0;
   std::string reason_;

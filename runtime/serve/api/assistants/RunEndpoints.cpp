@@ -155,8 +155,7 @@ void listRuns(Exchange exchange) {
   // Also ends the run that waited too long.
   if (findObject(exchange, "thread", exchange.names[0]) &&
       activeRun(exchange, exchange.names[0]))
-    answerList(exchange,
-               {.kind = "run", .parent = exchange.names[0]});
+    answerList(exchange, {.kind = "run", .parent = exchange.names[0]});
 }
 
 void retrieveRun(Exchange exchange) {
@@ -167,16 +166,14 @@ void retrieveRun(Exchange exchange) {
 void modifyRun(Exchange exchange) {
   std::optional<Json> run = runOf(exchange);
   std::optional<Json> body = run ? bodyObject(exchange) : std::optional<Json>();
-  if (!body)
+  std::optional<Json> metadata =
+      body ? metadataOf(exchange, *body) : std::nullopt;
+  if (!metadata)
     return;
-  Problem problem;
-  Json metadata = readMetadata(Field(*body, problem));
-  if (problem.error)
-    return exchange.fail(*problem.error);
-  (*run)["metadata"] = metadata;
+  (*run)["metadata"] = *metadata;
   // While it generates its record has the last word.
   auto record = exchange.context->runs.find((*run)["id"]);
-  if ((record && record->setMetadata(std::move(metadata))) ||
+  if ((record && record->setMetadata(*std::move(metadata))) ||
       changeObject(exchange, *run, (*run)["status"]))
     sendJson(*exchange.answer, *run);
 }
@@ -299,8 +296,7 @@ void submitToolOutputs(Exchange exchange) {
 
 void listRunSteps(Exchange exchange) {
   if (runOf(exchange))
-    answerList(exchange,
-               {.kind = "step", .parent = exchange.names[1]});
+    answerList(exchange, {.kind = "step", .parent = exchange.names[1]});
 }
 
 void retrieveRunStep(Exchange exchange) {

@@ -171,13 +171,14 @@ Prepared prepareRun(const Backend &backend, const ApiSettings &settings,
       base.choice.kind != ToolChoice::Kind::None)
     base.choice = {};
   base.generate.streams = true;
+  base.options.deadline = Deadline(settings.prepareTime);
   while (true) {
     ChatCall call = base;
     for (const MessageParts &message : messages)
       addMessage(call, message);
     if (run["instructions"].is_string())
       addInstructions(call, run["instructions"].get_ref<const std::string &>());
-    Prepared prepared = prepareChat(backend, settings, call);
+    Prepared prepared = prepareChat(backend, settings, std::move(call));
     auto most = body["max_prompt_tokens"].integer(1, kMostRequestTokens);
     auto *error = std::get_if<ApiError>(&prepared);
     bool isTooLong =

@@ -209,10 +209,14 @@ void readInfill(const Field &body, CompletionRequest &request) {
 }
 
 std::variant<std::vector<ChatPrompt>, ApiError>
-promptsFor(const Backend &backend, const CompletionRequest &request) {
+promptsFor(const Backend &backend, CompletionRequest &request,
+           const Deadline &deadline) {
   if (!request.infill)
-    return promptsOf(backend, request.prompts, "prompt",
-                     request.generate.choices);
+    return promptsOf(backend, std::move(request.prompts),
+                     {.param = "prompt",
+                      .choices = request.generate.choices,
+                      .deadline = deadline});
+  request.infill->deadline = deadline;
   auto prompt = infillPrompt(backend, *request.infill);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
@@ -234,9 +238,9 @@ void complete(Exchange exchange, bool isInfill) {
   std::string model = request->generate.model;
   withModel(
       std::move(exchange), model,
-      [request = *std::move(request)](const Exchange &exchange,
-                                      std::shared_ptr<Backend> backend) {
-        auto prompts = promptsFor(*backend, request);
+      [request = *std::move(request)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
+        auto prompts = promptsFor(*backend, request, exchange.deadline);
         if (auto *error = std::get_if<ApiError>(&prompts))
           return exchange.fail(*error);
         Prepared prepared = preparePrompts(

@@ -121,6 +121,7 @@ void tokenize(Exchange exchange) {
                                       std::shared_ptr<Backend> backend) {
         const Tokenizer &tokenizer = backend->tokenizer();
         EncodeOptions options;
+        options.deadline = exchange.deadline;
         options.parseSpecial = request.parsesSpecial;
         if (!request.addsSpecial)
           options.addBos = options.addEos = false;

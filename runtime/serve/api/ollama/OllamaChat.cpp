@@ -1,6 +1,7 @@
 #include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/Prompts.h"
+#include "runtime/serve/api/ollama/KeepAlive.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 
@@ -19,8 +20,8 @@ struct GenerateRequest {
   bool isRaw = false;
   /// What an earlier answer gave as its context.
   std::vector<int32_t> context;
-  bool isEmpty = false; ///< It asks for the model to be loaded, no more.
-  bool unloads = false; ///< Or to be unloaded.
+  bool isEmpty = false; ///< It asks for the model to be loaded, or unloaded.
+  ModelHost::KeepTime keep;
 };
 
 int64_t nanoseconds(double seconds) { return int64_t(seconds * 1e9); }
@@ -154,15 +155,6 @@ private:
   std::vector<int32_t> prompt_;
 };
 
-/// Whether the model is not to be kept in memory: 0, "0" or "0s".
-bool isNotKept(const Field &keep) {
-  if (!keep.isText())
-    return keep.number(-1e12, 1e12) == 0;
-  const std::string text = *keep.text();
-  return !text.empty() && text[0] == '0' &&
-         text.find_first_of("123456789") == text.npos;
-}
-
 /// What /api/chat and /api/generate share.
 void readCommon(const Field &body, const ApiSettings &settings,
                 ChatCall &call) {
@@ -203,18 +195,40 @@ void readCommon(const Field &body, const ApiSettings &settings,
 }
 
 /// What an answer to a request that only loads the model, or unloads it, is.
-void answerLoaded(const Exchange &exchange, const Backend &backend, bool isChat,
-                  bool unloads) {
-  Json json = {{"model", backend.facts().id},
+void answerLoaded(const Exchange &exchange, const std::string &model,
+                  bool isChat, bool unloads) {
+  Json json = {{"model", model},
                {"created_at", isoTime(secondsNow(exchange.settings()))}};
   if (isChat)
     json["message"] = {{"role", "assistant"}, {"content", ""}};
   else
     json["response"] = "";
   json["done"] = true;
-  // The server keeps its models: --idle of moert serve unloads them.
   json["done_reason"] = unloads ? "unload" : "load";
   sendJson(*exchange.answer, json);
+}
+
+/// Calls `then` as withModel() does, and has the model kept afterwards for as
+/// long as the request says. A request without a prompt is answered here.
+void withKeptModel(
+    Exchange exchange, const std::string &name, ModelHost::KeepTime keep,
+    bool isEmpty, bool isChat,
+    std::function<void(const Exchange &, std::shared_ptr<Backend>)> then) {
+  const std::optional<std::string> known = knownModel(exchange, name);
+  if (!known)
+    return;
+  ModelHost &host = exchange.context->host;
+  host.keep(*known, keep);
+  // Nothing is loaded to be unloaded.
+  if (isEmpty && keep && keep->count() == 0)
+    return answerLoaded(exchange, known->empty() ? host.models()[0].id : *known,
+                        isChat, /*unloads=*/true);
+  if (isEmpty)
+    then = [isChat](const Exchange &exchange,
+                    std::shared_ptr<Backend> backend) {
+      answerLoaded(exchange, backend->facts().id, isChat, /*unloads=*/false);
+    };
+  withModel(std::move(exchange), *known, std::move(then));
 }
 
 /// Ends a reply where the context ends that the client counts on. Prompts are
@@ -235,11 +249,11 @@ void limitContext(const Exchange &exchange, const Backend &backend,
 }
 
 void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
-         Prepared prepared, const ChatCall &call, bool isChat) {
+         Prepared prepared, int32_t wantedContext, bool isChat) {
   if (auto *error = std::get_if<ApiError>(&prepared))
     return exchange.fail(*error);
   RunPlan plan = std::get<RunPlan>(std::move(prepared));
-  limitContext(exchange, *backend, call.wantedContext, plan);
+  limitContext(exchange, *backend, wantedContext, plan);
   ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
   const GenerationRequest &first = plan.requests[0];
   auto writer = std::make_unique<OllamaWriter>(
@@ -253,10 +267,16 @@ generatePrompt(const Backend &backend, const GenerateRequest &request) {
     return infillPrompt(backend,
                         {.prefix = request.prompt,
                          .suffix = request.suffix,
-                         .maxTokens = request.call.generate.reply.maxTokens});
-  if (!request.isRaw && backend.chatFormat())
+                         .maxTokens = request.call.generate.reply.maxTokens,
+                         .deadline = request.call.options.deadline});
+  if (!request.isRaw && backend.chatFormat()) {
+    if (auto error = surelyTooLong(backend, request.prompt))
+      return *std::move(error);
     return chatPrompt(backend, request.call);
-  auto prompts = promptsOf(backend, {{.text = request.prompt}}, "prompt");
+  }
+  auto prompts =
+      promptsOf(backend, {{.text = request.prompt}},
+                {.param = "prompt", .deadline = request.call.options.deadline});
   if (auto *error = std::get_if<ApiError>(&prompts))
     return *error;
   return std::get<std::vector<ChatPrompt>>(std::move(prompts))[0];
@@ -295,7 +315,7 @@ void readGenerate(const Field &body, const ApiSettings &settings,
   request.prompt = body["prompt"].text().value_or("");
   request.suffix = body["suffix"].text().value_or("");
   request.isRaw = body["raw"].boolean().value_or(false);
-  request.unloads = isNotKept(body["keep_alive"]);
+  request.keep = readKeepAlive(body["keep_alive"]);
   request.isEmpty = request.prompt.empty() && request.suffix.empty();
   for (const Field &token : body["context"].list(size_t(kMostRequestTokens)))
     request.context.push_back(int32_t(token.integer(0, INT32_MAX).value_or(0)));
@@ -312,12 +332,13 @@ void readGenerate(const Field &body, const ApiSettings &settings,
 } // namespace
 
 void ollamaChat(Exchange exchange) {
-  bool isEmpty = false, unloads = false;
+  bool isEmpty = false;
+  ModelHost::KeepTime keep;
   auto call =
       readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
         readCommon(body, exchange.settings(), call);
         Field messages = body["messages"];
-        unloads = isNotKept(body["keep_alive"]);
+        keep = readKeepAlive(body["keep_alive"]);
         isEmpty = !messages || (messages.isList() && messages.json().empty());
         if (!isEmpty)
           readOpenAiMessages(messages, call);
@@ -328,14 +349,15 @@ void ollamaChat(Exchange exchange) {
     return;
   setClient(exchange, call->generate);
   std::string model = call->generate.model;
-  withModel(
-      std::move(exchange), model,
-      [call = *std::move(call), isEmpty,
-       unloads](const Exchange &exchange, std::shared_ptr<Backend> backend) {
-        if (isEmpty)
-          return answerLoaded(exchange, *backend, /*isChat=*/true, unloads);
-        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
-        run(exchange, std::move(backend), std::move(prepared), call,
+  withKeptModel(
+      std::move(exchange), model, keep, isEmpty, /*isChat=*/true,
+      [call = *std::move(call)](const Exchange &exchange,
+                                std::shared_ptr<Backend> backend) mutable {
+        call.options.deadline = exchange.deadline;
+        const int32_t wanted = call.wantedContext;
+        Prepared prepared =
+            prepareChat(*backend, exchange.settings(), std::move(call));
+        run(exchange, std::move(backend), std::move(prepared), wanted,
             /*isChat=*/true);
       });
 }
@@ -349,17 +371,18 @@ void ollamaGenerate(Exchange exchange) {
     return;
   setClient(exchange, request->call.generate);
   std::string model = request->call.generate.model;
-  withModel(std::move(exchange), model,
-            [request = *std::move(request)](const Exchange &exchange,
-                                            std::shared_ptr<Backend> backend) {
-              if (request.isEmpty)
-                return answerLoaded(exchange, *backend, /*isChat=*/false,
-                                    request.unloads);
-              Prepared prepared =
-                  prepareGenerate(*backend, exchange.settings(), request);
-              run(exchange, std::move(backend), std::move(prepared),
-                  request.call, /*isChat=*/false);
-            });
+  const ModelHost::KeepTime keep = request->keep;
+  const bool isEmpty = request->isEmpty;
+  withKeptModel(
+      std::move(exchange), model, keep, isEmpty, /*isChat=*/false,
+      [request = *std::move(request)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
+        request.call.options.deadline = exchange.deadline;
+        Prepared prepared =
+            prepareGenerate(*backend, exchange.settings(), request);
+        run(exchange, std::move(backend), std::move(prepared),
+            request.call.wantedContext, /*isChat=*/false);
+      });
 }
 
 } // namespace moert

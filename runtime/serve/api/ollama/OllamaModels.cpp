@@ -1,6 +1,7 @@
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 
+#include <chrono>
 #include <ctime>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -63,10 +64,13 @@ void ollamaRunning(Exchange exchange) {
   for (const auto &backend : exchange.context->host.loaded()) {
     Json json = ollamaModelJson(backend->facts());
     json.erase("modified_at");
-    // Nothing unloads it at a time that is known. Clients read so many years
-    // as for ever.
-    constexpr int64_t forEver = int64_t{292} * 365 * 24 * 3600;
-    json["expires_at"] = isoTime(secondsNow(exchange.settings()) + forEver);
+    // Clients read so many years as for ever.
+    constexpr std::chrono::hours forEver{int64_t{292} * 365 * 24};
+    const auto left =
+        exchange.context->host.keptFor(backend->facts().id).value_or(forEver);
+    json["expires_at"] =
+        isoTime(secondsNow(exchange.settings()) +
+                std::chrono::ceil<std::chrono::seconds>(left).count());
     json["size_vram"] = 0;
     json["context_length"] = backend->facts().contextTokens;
     models.push_back(std::move(json));

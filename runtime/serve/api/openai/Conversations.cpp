@@ -54,19 +54,17 @@ bool addItems(const Exchange &exchange, const std::string &conversation,
 
 void createConversation(Exchange exchange) {
   std::optional<Json> body = bodyObject(exchange);
-  if (!body)
+  std::optional<Json> metadata =
+      body ? metadataOf(exchange, *body) : std::nullopt;
+  if (!metadata)
     return;
-  Problem problem;
-  Json metadata = readMetadata(Field(*body, problem));
-  if (problem.error)
-    return exchange.fail(*problem.error);
   std::optional<Json> items = itemsOf(exchange, *body);
   if (!items)
     return;
   Json json = {{"id", newId(exchange, "conv_")},
                {"object", kKind},
                {"created_at", secondsNow(exchange)},
-               {"metadata", std::move(metadata)}};
+               {"metadata", *std::move(metadata)}};
   if (addItems(exchange, json["id"], *items,
                {storedObject(kKind, exchange.request.client, json)}))
     sendJson(*exchange.answer, json);

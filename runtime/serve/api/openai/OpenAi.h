@@ -19,8 +19,9 @@ void completeText(Exchange exchange);
 
 // Parts of requests that other interfaces share.
 
-/// A request for a chat completion, but for `stream_options`.
-void readOpenAiChat(const Field &body, const ApiSettings &settings,
+/// A request for a chat completion, but for `stream_options`. Returns whether
+/// calls are those of functions in its answer (readOpenAiFunctions).
+bool readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
@@ -34,6 +35,10 @@ ToolCall customCall(const Field &name, const Field &input);
 /// custom tool becomes a function of one text, and the tools of a namespace
 /// become tools of the call.
 void readOpenAiTool(const Field &tool, bool isFlat, ChatCall &call);
+/// `functions` and `function_call`, which older clients have in place of tools.
+/// Returns whether the request has them: its answer calls one at most, in their
+/// form. Before readOpenAiTools().
+bool readOpenAiFunctions(const Field &body, ChatCall &call);
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 

@@ -12,6 +12,7 @@ namespace {
 struct ChatRequest {
   ChatCall call;
   bool includesUsage = false;
+  bool hasFunctions = false; ///< As readOpenAiChat() returns.
 };
 
 bool isCustom(const ReplyFacts &facts, const ToolCall &call) {
@@ -19,7 +20,8 @@ bool isCustom(const ReplyFacts &facts, const ToolCall &call) {
   return origin && origin->isCustom;
 }
 
-Json messageJson(const ReplyFacts &facts, const Choice &choice) {
+Json messageJson(const ReplyFacts &facts, const Choice &choice,
+                 bool hasFunctions) {
   Json message = {{"role", "assistant"},
                   {"content", choice.text.empty() && !choice.calls.empty()
                                   ? Json(nullptr)
@@ -27,6 +29,12 @@ Json messageJson(const ReplyFacts &facts, const Choice &choice) {
                   {"refusal", nullptr}};
   if (!choice.reasoning.empty())
     message["reasoning_content"] = choice.reasoning;
+  if (hasFunctions) {
+    if (!choice.calls.empty())
+      message["function_call"] = {{"name", choice.calls[0].name},
+                                  {"arguments", choice.calls[0].arguments}};
+    return message;
+  }
   for (const ToolCall &call : choice.calls)
     message["tool_calls"].push_back(
         isCustom(facts, call)
@@ -44,18 +52,19 @@ Json messageJson(const ReplyFacts &facts, const Choice &choice) {
 
 class ChatWriter : public OpenAiWriter {
 public:
-  ChatWriter(ReplyFacts facts, bool hasLogprobs, bool includesUsage)
+  ChatWriter(ReplyFacts facts, bool hasLogprobs, bool includesUsage,
+             bool hasFunctions)
       : OpenAiWriter(std::move(facts), includesUsage),
-        hasLogprobs_(hasLogprobs) {}
+        hasLogprobs_(hasLogprobs), hasFunctions_(hasFunctions) {}
 
   Json whole(std::span<const Choice> choices) override {
     Json json = head("chat.completion");
     for (size_t i = 0; i < choices.size(); ++i)
       json["choices"].push_back(
           {{"index", i},
-           {"message", messageJson(facts_, choices[i])},
+           {"message", messageJson(facts_, choices[i], hasFunctions_)},
            {"logprobs", logprobs(choices[i].logprobs)},
-           {"finish_reason", finishName(choices[i].finish)}});
+           {"finish_reason", finish(choices[i])}});
     json["usage"] = usageJson(facts_, choices);
     json["timings"] = timingsJson(choices[0].stats);
     return json;
@@ -87,6 +96,9 @@ public:
     }
     case Delta::Kind::CallBegin: {
       const ToolCall &call = choice.calls[delta.call];
+      if (hasFunctions_)
+        return functionChunk(index, choice, delta,
+                             {{"name", call.name}, {"arguments", ""}});
       if (isCustom(facts_, call))
         return sseEvent(callChunk(
             index,
@@ -102,6 +114,8 @@ public:
                   {"function", {{"name", call.name}, {"arguments", ""}}}}));
     }
     case Delta::Kind::CallArguments:
+      if (hasFunctions_)
+        return functionChunk(index, choice, delta, {{"arguments", delta.text}});
       // An input is a text, which is known when its JSON is complete.
       if (isCustom(facts_, choice.calls[delta.call]))
         break;
@@ -122,7 +136,7 @@ public:
 
   std::string choiceEnd(size_t index, const Choice &choice) override {
     Json json = chunk(index, Json::object());
-    json["choices"][0]["finish_reason"] = finishName(choice.finish);
+    json["choices"][0]["finish_reason"] = finish(choice);
     json["timings"] = timingsJson(choice.stats);
     return sseEvent(json);
   }
@@ -153,23 +167,41 @@ private:
     return chunk(index, {{"tool_calls", Json::array({std::move(call)})}});
   }
 
+  /// The first call of an answer is its function's.
+  std::string functionChunk(size_t index, const Choice &choice,
+                            const Delta &delta, Json function) const {
+    if (delta.call > 0)
+      return {};
+    return pieceEvent(chunk(index, {{"function_call", std::move(function)}}),
+                      choice);
+  }
+
+  const char *finish(const Choice &choice) const {
+    return hasFunctions_ && choice.finish == Choice::Finish::ToolCalls
+               ? "function_call"
+               : finishName(choice.finish);
+  }
+
   Json logprobs(std::span<const TokenLogprob> entries) const {
     return hasLogprobs_ ? logprobsJson(*facts_.tokenizer, entries)
                         : Json(nullptr);
   }
 
-  bool hasLogprobs_;
+  bool hasLogprobs_, hasFunctions_;
 };
 } // namespace
 
-void readOpenAiChat(const Field &body, const ApiSettings &settings,
+bool readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call) {
   GenerateCall &generate = call.generate;
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
   readOpenAiMessages(body["messages"], call);
   readContinuation(body, call);
+  const bool hasFunctions = readOpenAiFunctions(body, call);
   readOpenAiTools(body, call);
+  if (hasFunctions)
+    call.parallelCalls = false;
   readTemplateVariables(body["chat_template_kwargs"], call);
   readReasoningEffort(body["reasoning_effort"], call);
   readSampling(body, settings, generate);
@@ -182,18 +214,18 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   readLogprobs(body, generate);
   readService(body, generate);
   generate.format = readOpenAiFormat(body);
-  body["functions"].refuse("use tools");
-  body["function_call"].refuse("use tool_choice");
   body["audio"].refuse("this model writes text alone");
   body["web_search_options"].note("is skipped: this server searches nothing");
   for (const Field &modality : body["modalities"].list(kMostTools))
     (void)modality.word({"text"});
+  return hasFunctions;
 }
 
 void completeChat(Exchange exchange) {
   auto request = readBody<ChatRequest>(
       exchange, [&](const Field &body, ChatRequest &request) {
-        readOpenAiChat(body, exchange.settings(), request.call);
+        request.hasFunctions =
+            readOpenAiChat(body, exchange.settings(), request.call);
         if (Field options = body["stream_options"])
           request.includesUsage =
               options["include_usage"].boolean().value_or(false);
@@ -202,10 +234,10 @@ void completeChat(Exchange exchange) {
     return;
   bool hasLogprobs = request->call.generate.topLogprobs >= 0;
   answerChat(std::move(exchange), std::move(request->call),
-             [hasLogprobs,
-              includesUsage = request->includesUsage](const ReplyFacts &facts) {
+             [hasLogprobs, includesUsage = request->includesUsage,
+              hasFunctions = request->hasFunctions](const ReplyFacts &facts) {
                return std::make_unique<ChatWriter>(facts, hasLogprobs,
-                                                   includesUsage);
+                                                   includesUsage, hasFunctions);
              });
 }
 

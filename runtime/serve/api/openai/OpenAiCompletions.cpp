@@ -214,9 +214,11 @@ void readText(const Field &body, const ApiSettings &settings,
 }
 
 void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
-             const TextRequest &request) {
-  auto prompts =
-      promptsOf(*backend, request.prompts, "prompt", request.generate.choices);
+             TextRequest request) {
+  auto prompts = promptsOf(*backend, std::move(request.prompts),
+                           {.param = "prompt",
+                            .choices = request.generate.choices,
+                            .deadline = exchange.deadline});
   if (auto *error = std::get_if<ApiError>(&prompts))
     return exchange.fail(*error);
   std::vector<ChatPrompt> list =
@@ -231,18 +233,19 @@ void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
     }
   if (!request.suffix.empty())
     for (ChatPrompt &prompt : list) {
-      auto infill = infillPrompt(
-          *backend, {.prefix = prompt.text,
-                     .suffix = request.suffix,
-                     .maxTokens = request.generate.reply.maxTokens});
+      auto infill =
+          infillPrompt(*backend, {.prefix = prompt.text,
+                                  .suffix = request.suffix,
+                                  .maxTokens = request.generate.reply.maxTokens,
+                                  .deadline = exchange.deadline});
       if (auto *error = std::get_if<ApiError>(&infill)) {
         error->param = "suffix";
         return exchange.fail(*error);
       }
       prompt = std::get<ChatPrompt>(std::move(infill));
     }
-  Prepared prepared =
-      preparePrompts(*backend, exchange.settings(), request.generate, list);
+  Prepared prepared = preparePrompts(*backend, exchange.settings(),
+                                     request.generate, std::move(list));
   if (auto *error = std::get_if<ApiError>(&prepared))
     return exchange.fail(*error);
   RunPlan plan = std::get<RunPlan>(std::move(prepared));
@@ -264,11 +267,12 @@ void completeText(Exchange exchange) {
     return;
   setClient(exchange, request->generate);
   std::string model = request->generate.model;
-  withModel(std::move(exchange), model,
-            [request = *std::move(request)](const Exchange &exchange,
-                                            std::shared_ptr<Backend> backend) {
-              runText(exchange, std::move(backend), request);
-            });
+  withModel(
+      std::move(exchange), model,
+      [request = *std::move(request)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
+        runText(exchange, std::move(backend), std::move(request));
+      });
 }
 
 } // namespace moert

@@ -252,6 +252,23 @@ void readOpenAiTool(const Field &item, bool isFlat, ChatCall &call) {
   readToolOf(item, isFlat, "", call);
 }
 
+bool readOpenAiFunctions(const Field &body, ChatCall &call) {
+  Field functions = body["functions"], choice = body["function_call"];
+  for (const Field &item : functions.list(kMostTools)) {
+    Tool tool = readTool(item, item["parameters"]);
+    std::string name = tool.name;
+    addTool(std::move(tool), {std::move(name), "", false}, call);
+  }
+  if (choice.isText())
+    call.choice.kind = choice.word({"none", "auto"}) == "none"
+                           ? ToolChoice::Kind::None
+                           : ToolChoice::Kind::Auto;
+  else if (choice && choice.object())
+    call.choice = {ToolChoice::Kind::Named,
+                   offeredName(choice, /*isFlat=*/true, call)};
+  return functions && !functions.json().empty() && !body["tools"];
+}
+
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat) {
   for (const Field &item : body["tools"].list(kMostTools))
     readOpenAiTool(item, isFlat, call);

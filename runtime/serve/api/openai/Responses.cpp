@@ -98,7 +98,7 @@ bool readStored(const Exchange &exchange, ResponseRequest &request) {
 
 /// Reads a request with the conversation that it goes on with; answers with an
 /// error if there is one.
-std::optional<ResponseRequest> readRequest(const Exchange &exchange) {
+std::optional<ResponseRequest> readRequest(Exchange &exchange) {
   auto request = readBody<ResponseRequest>(
       exchange, [&](const Field &body, ResponseRequest &request) {
         readResponse(body, exchange.settings(), request);
