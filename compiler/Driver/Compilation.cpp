@@ -554,19 +554,23 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
   noteUnused(*module, model);
   if (!request.rulesFile.empty()) {
-    MOE_ASSIGN_OR_RETURN(ModuleRules rules,
-                         readModuleRules(*request.texts, request.rulesFile,
-                                         model.architecture(),
-                                         tensorsOf(*module), target,
-                                         request.allowUnmatchedRules));
+    const std::vector<std::string> tensors = tensorsOf(*module);
+    MOE_ASSIGN_OR_RETURN(
+        ModuleRules rules,
+        readModuleRules(*request.texts, request.rulesFile,
+                        {.architecture = model.architecture(),
+                         .tensors = tensors,
+                         .target = target,
+                         .ubatch = options.ubatch,
+                         .context = positions,
+                         .streams = request.streamExperts != 0,
+                         .allowUnmatched = request.allowUnmatchedRules}));
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);
     std::ranges::move(rules.notes, std::back_inserter(report.notes));
-    if (rules.streamFrom > 0 && request.streamExperts == 0) {
+    if (rules.streamFrom > 0) {
       options.streamExperts = rules.streamFrom;
-      report.notes.push_back(
-          fmt::format("the rules stream layers to a GPU: --stream-experts {}",
-                      rules.streamFrom));
+      options.streamSource = rules.streamSource;
     }
   }
   if (!request.routerProfile.empty()) {

@@ -1,6 +1,6 @@
 #include "compiler/Driver/ModuleNames.h"
 
-#include <charconv>
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace moec {
@@ -38,7 +38,7 @@ constexpr Leaf kOfLayers[] = {
     {"attn_output", "self_attn.o_proj", ModuleKind::Linear},
     {"attn_sinks", "self_attn", ModuleKind::Attention},
     {"attn_qkv", "self_attn.qkv_proj", ModuleKind::Linear},
-    {"attn_gate", "linear_attn.in_proj_z", ModuleKind::Linear},
+    {"attn_gate", "self_attn.gate_proj", ModuleKind::Linear},
     {"ssm_in", "linear_attn.in_proj_qkvz", ModuleKind::Linear},
     {"ssm_ba", "linear_attn.in_proj_ba", ModuleKind::Linear},
     {"ssm_beta", "linear_attn.in_proj_b", ModuleKind::Linear},
@@ -64,11 +64,23 @@ constexpr Leaf kOfLayers[] = {
 struct Spelling {
   std::string_view architecture, module, own;
 };
+/// The first that fits decides.
 constexpr Spelling kSpellings[] = {
     {"llama", "mlp.gate", "block_sparse_moe.gate"},
     {"llama", "mlp.experts", "block_sparse_moe.experts"},
     {"minimax-m2", "mlp.gate", "block_sparse_moe.gate"},
     {"minimax-m2", "mlp.experts", "block_sparse_moe.experts"},
+    {"phimoe", "mlp.gate", "block_sparse_moe.gate"},
+    {"phimoe", "mlp.experts", "block_sparse_moe.experts"},
+    {"smallthinker", "mlp.gate", "block_sparse_moe.primary_router"},
+    {"smallthinker", "mlp.experts", "block_sparse_moe.experts"},
+    {"llama4", "mlp.gate", "feed_forward.router"},
+    {"llama4", "mlp.shared_experts", "feed_forward.shared_expert"},
+    {"llama4", "mlp", "feed_forward"},
+    {"hunyuan-moe", "mlp.gate", "mlp.gate.wg"},
+    {"hunyuan-moe", "mlp.shared_experts", "mlp.shared_mlp"},
+    {"hunyuan-moe", "self_attn.q_norm", "self_attn.query_layernorm"},
+    {"hunyuan-moe", "self_attn.k_norm", "self_attn.key_layernorm"},
     {"qwen2moe", "mlp.shared_experts", "mlp.shared_expert"},
     {"qwen3next", "mlp.shared_experts", "mlp.shared_expert"},
     {"qwen35moe", "mlp.shared_experts", "mlp.shared_expert"},
@@ -76,7 +88,18 @@ constexpr Spelling kSpellings[] = {
     {"qwen3next", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
     {"qwen35moe", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
     {"qwen35", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
+    {"qwen3next", "self_attn.gate_proj", "linear_attn.in_proj_z"},
+    {"qwen35moe", "self_attn.gate_proj", "linear_attn.in_proj_z"},
+    {"qwen35", "self_attn.gate_proj", "linear_attn.in_proj_z"},
 };
+
+/// Architectures whose routers have a class of their own, as DeepSeek's
+/// MoEGate; those of others are a torch.nn.Linear.
+constexpr std::string_view kOwnRouters[] = {
+    "deepseek",   "deepseek2",   "deepseek32",  "deepseek4",
+    "deepseek41", "glm4moe",     "glm-dsa",     "glm5-next",
+    "kimi-k3",    "kimi-linear", "bailingmoe2", "bailingmoe3",
+    "exaone-moe", "dots1",       "gpt-oss",     "mistral4"};
 
 std::string spelled(std::string_view architecture, std::string_view module) {
   for (const Spelling &spelling : kSpellings) {
@@ -113,19 +136,60 @@ const Leaf *find(auto &leaves, std::string_view tensor) {
 ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
   if (part == "model")
     return ModuleKind::Model;
-  if (part == "self_attn" || part == "linear_attn")
+  if (part == "self_attn")
     return ModuleKind::Attention;
+  if (part == "linear_attn")
+    return ModuleKind::DeltaNet;
   if (part == "block_sparse_moe")
     return ModuleKind::Moe;
-  if (part == "shared_experts" || part == "shared_expert")
+  if (part == "gate") // Of Hunyuan, whose weight is that of a Linear in it.
+    return ModuleKind::Gate;
+  if (part == "shared_experts" || part == "shared_expert" ||
+      part == "shared_mlp")
     return ModuleKind::Mlp;
-  if (part == "mlp") // The projections of a dense FFN are directly in it.
+  if (part == "mlp" || part == "feed_forward")
+    // The projections of a dense FFN are directly in it.
     return leaf.tensor == "ffn_gate" || leaf.tensor == "ffn_up" ||
                    leaf.tensor == "ffn_down"
                ? ModuleKind::Mlp
                : ModuleKind::Moe;
   return part == "layers" ? ModuleKind::Container : ModuleKind::Layer;
 }
+
+/// Whether a leaf is a torch.nn.Linear, also where its kind says more.
+bool isLinear(std::string_view architecture, const Leaf &leaf) {
+  return leaf.kind == ModuleKind::Linear ||
+         (leaf.kind == ModuleKind::Gate &&
+          std::ranges::find(kOwnRouters, architecture) ==
+              std::end(kOwnRouters));
+}
+
+struct ClassEnd {
+  std::string_view end;
+  ModuleKind kind;
+};
+/// The first that fits decides.
+constexpr ClassEnd kClassEnds[] = {
+    {"RotaryEmbedding", ModuleKind::Rope},
+    {"Embedding", ModuleKind::Embedding},
+    {"Linear", ModuleKind::Linear},
+    {"Norm", ModuleKind::Norm},
+    {"Attention", ModuleKind::Attention},
+    {"GatedDeltaNet", ModuleKind::DeltaNet},
+    {"MlpBlock", ModuleKind::Mlp},
+    {"MLP", ModuleKind::Mlp},
+    {"MoeBlock", ModuleKind::Moe},
+    {"MoEBlock", ModuleKind::Moe},
+    {"MoE", ModuleKind::Moe},
+    {"Moe", ModuleKind::Moe},
+    {"Gate", ModuleKind::Gate},
+    {"Router", ModuleKind::Gate},
+    {"Experts", ModuleKind::Experts},
+    {"ModuleList", ModuleKind::Experts},
+    {"DecoderLayer", ModuleKind::Layer},
+    {"ForCausalLM", ModuleKind::Model},
+    {"Model", ModuleKind::Model},
+};
 } // namespace
 
 std::vector<Module> modulesOf(std::string_view architecture,
@@ -153,35 +217,26 @@ std::vector<Module> modulesOf(std::string_view architecture,
        from = dot + 1, dot = path.find('.', from))
     modules.push_back(
         {path.substr(0, dot),
-         kindOfPart(std::string_view(path).substr(from, dot - from), *leaf)});
-  modules.push_back({path, leaf->kind});
+         kindOfPart(std::string_view(path).substr(from, dot - from), *leaf),
+         false});
+  modules.push_back({path, leaf->kind, isLinear(architecture, *leaf)});
   return modules;
 }
 
 std::optional<ModuleKind> kindOfClass(std::string_view name) {
   name.remove_prefix(name.find_last_of('.') + 1); // npos + 1 is 0.
-  static constexpr std::pair<std::string_view, ModuleKind> kEnds[] = {
-      {"RotaryEmbedding", ModuleKind::Rope},
-      {"Embedding", ModuleKind::Embedding},
-      {"Linear", ModuleKind::Linear},
-      {"RMSNorm", ModuleKind::Norm},
-      {"Attention", ModuleKind::Attention},
-      {"GatedDeltaNet", ModuleKind::Attention},
-      {"SparseMoeBlock", ModuleKind::Moe},
-      {"SparseMoEBlock", ModuleKind::Moe},
-      {"MoE", ModuleKind::Moe},
-      {"MoEGate", ModuleKind::Gate},
-      {"TopkRouter", ModuleKind::Gate},
-      {"MLP", ModuleKind::Mlp},
-      {"ModuleList", ModuleKind::Experts},
-      {"DecoderLayer", ModuleKind::Layer},
-      {"ForCausalLM", ModuleKind::Model},
-      {"Model", ModuleKind::Model},
-  };
-  for (auto [end, kind] : kEnds)
+  for (auto [end, kind] : kClassEnds)
     if (name.ends_with(end))
       return kind;
   return std::nullopt;
+}
+
+std::string knownClasses() {
+  std::string text = "torch.nn.Linear";
+  for (auto [end, kind] : kClassEnds)
+    if (end != "Linear")
+      text += fmt::format(", ...{}", end);
+  return text;
 }
 
 } // namespace moec

@@ -16,6 +16,7 @@ enum class ModuleKind {
   Model,
   Layer,
   Attention,
+  DeltaNet,
   Moe,
   Mlp,
   Experts,
@@ -30,6 +31,16 @@ enum class ModuleKind {
 struct Module {
   std::string name; ///< "model.layers.3.mlp.experts"
   ModuleKind kind;
+  /// Whether it is a torch.nn.Linear, as are the routers of most architectures.
+  bool isLinear;
+
+  bool isOf(ModuleKind wanted) const {
+    return kind == wanted || (wanted == ModuleKind::Linear && isLinear);
+  }
+  /// Whether it is a layer's attention, or what a layer has in its place.
+  bool isAttention() const {
+    return kind == ModuleKind::Attention || kind == ModuleKind::DeltaNet;
+  }
 };
 
 /// Returns the modules that contain a tensor of a GGUF file of `architecture`,
@@ -41,6 +52,9 @@ std::vector<Module> modulesOf(std::string_view architecture,
 /// Returns the kind of a class by the end of its name
 /// ("torch.nn.modules.linear.Linear"); none for an unknown class.
 std::optional<ModuleKind> kindOfClass(std::string_view className);
+
+/// Returns the ends of the names of all known classes, for messages.
+std::string knownClasses();
 
 } // namespace moec
 

@@ -1,11 +1,12 @@
-//===- ModuleRules.h - Reads KTransformers' rule files ----------*- C++ -*-===//
+//===- ModuleRules.h - Applies KTransformers' rule files --------*- C++ -*-===//
 //
 // A rule file is a list of {match: {name, class}, replace: {class, kwargs},
 // recursive}. Modules are visited from the outermost inwards; each one takes
 // the first rule that matches it, and `recursive: False` ends the descent
 // there. Names are regular expressions over Hugging Face's names; classes are
 // compared by kind (ModuleNames.h). Only the devices of a rule are used; moec
-// has operators of its own. Modules without a rule are placed by the search.
+// has operators of its own. A rule that an attention takes places what uses the
+// cache of its layer. Modules without a rule are placed by the search.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,25 +22,37 @@
 
 namespace moec {
 
-struct ModuleRules {
-  /// One rule per tensor, in the syntax of passes/moe/rules/TensorRules.h.
-  std::vector<std::string> tensorRules;
-  /// Tokens of a prompt from which on layers are streamed to a GPU; 0: the file
-  /// says nothing of it.
-  int64_t streamFrom = 0;
-  std::vector<std::string> notes; ///< Requests of the file that are ignored.
+/// What the rules of a file apply to.
+struct RuledModel {
+  std::string_view architecture;
+  const std::vector<std::string> &tensors; ///< Names in the GGUF file.
+  const TargetDesc &target;
+  int64_t ubatch;  ///< The most tokens of a prefill step.
+  int64_t context; ///< The most tokens of a sequence.
+  /// Whether --stream-experts was given, which the file does not change.
+  bool streams;
+  /// Whether rules without effect are notes.
+  bool allowUnmatched;
 };
 
-/// Reads the file at `path` through `texts` and applies its rules to the
-/// `tensors` of a model of `architecture`. Fails with InvalidFile, file and
-/// line for an invalid rule, a device that `target` does not have, an operator
-/// on a device that cannot run it, and a rule that matches nothing or only
-/// modules of earlier rules. With `allowUnmatched`, the last two are notes.
-moert::StatusOr<ModuleRules>
-readModuleRules(moert::InputTexts &texts, const std::string &path,
-                std::string_view architecture,
-                const std::vector<std::string> &tensors,
-                const TargetDesc &target, bool allowUnmatched);
+struct ModuleRules {
+  /// Rules for single tensors and for the attention of single layers, in the
+  /// syntax of passes/moe/rules/TensorRules.h.
+  std::vector<std::string> tensorRules;
+  /// Tokens of a prompt from which on layers are streamed to a GPU, and the
+  /// line and key that say so; 0: the file does not stream.
+  int64_t streamFrom = 0;
+  std::string streamSource;
+  std::vector<std::string> notes; ///< What has no effect.
+};
+
+/// Reads the file at `path` through `texts` and applies its rules to a model.
+/// Fails as readRuleFile() does, and with InvalidFile for all rules that match
+/// nothing or only modules of earlier rules; if these are allowed they are
+/// notes.
+moert::StatusOr<ModuleRules> readModuleRules(moert::InputTexts &texts,
+                                             const std::string &path,
+                                             const RuledModel &model);
 
 } // namespace moec
 

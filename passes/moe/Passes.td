@@ -190,6 +190,8 @@ def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
   let options = [
     Option<"streamExperts", "stream-experts", "int64_t", "-1",
            "Shortest step that streams experts; -1: where it pays; 0: none">,
+    Option<"streamSource", "stream-source", "std::string", "",
+           "The line that sets stream-experts, if a file does; then no experts to stream are a note">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
            "Whether weights may be packed", "::mlir::moe::weightsModeValues()">,
   ];

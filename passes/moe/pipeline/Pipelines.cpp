@@ -84,8 +84,9 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createTryPlacementPass(trial));
   }
   addPlacement(manager, options);
-  manager.addPass(
-      createStreamExpertsPass(optionsFor<StreamExpertsPassOptions>(options)));
+  auto stream = optionsFor<StreamExpertsPassOptions>(options);
+  stream.streamSource = options.streamSource;
+  manager.addPass(createStreamExpertsPass(stream));
   // Experts are deferred after placement, which handles whole layers and gives
   // the same devices in all phases.
   if (options.deferExperts != 0)

@@ -77,6 +77,9 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
   ListOption<int64_t> layerExperts{
       *this, "layer-experts",
       llvm::cl::desc("Experts per token by layer; 0: the model's number")};
+  Option<std::string> streamSource{
+      *this, "stream-source",
+      llvm::cl::desc("The line that sets stream-experts, if a file does")};
 };
 
 /// Creates moe-try-placement with `placement`, the passes from a graph with

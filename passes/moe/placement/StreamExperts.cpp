@@ -32,8 +32,8 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
       const std::string &obstacle = streaming.obstacle();
       std::string none = "there are no experts to stream: " +
                          (obstacle.empty() ? "none are on the CPU" : obstacle);
-      if (streamExperts < 0)
-        return addNote(module, none);
+      if (streamExperts < 0 || !streamSource.empty())
+        return addNote(module, ofSource() + none);
       (void)userError(module, none,
                       obstacle.empty()
                           ? "leave --stream-experts out, or place experts on "
@@ -61,6 +61,11 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
   }
 
 private:
+  /// Returns what begins a message if a file asks for the streaming.
+  std::string ofSource() const {
+    return streamSource.empty() ? "" : streamSource + ": ";
+  }
+
   /// Returns whether weights may have another layout than the model file's.
   bool mayPack() const { return weights != WeightsMode::Reference; }
 
@@ -116,7 +121,9 @@ private:
       c.op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(c.op, *c.host, *c.gpu,
                            streamExperts > 0
-                               ? "--stream-experts streams them from " +
+                               ? (streamSource.empty() ? "--stream-experts"
+                                                       : streamSource.c_str()) +
+                                     std::string(" streams them from ") +
                                      std::to_string(from) + " tokens on"
                                : "from " + tokens(computed) +
                                      " on streaming them is faster");
@@ -126,13 +133,15 @@ private:
     }
     std::string misfit = slotShortage(module, target, there);
     if (misfit.empty()) {
-      addNote(module, note);
+      addNote(module, ofSource() + note);
       return success();
     }
     if (streamExperts > 0)
-      return userError(module, misfit,
+      return userError(module, ofSource() + misfit,
                        "place fewer ops there, or compile with a smaller "
-                       "--ubatch or without --stream-experts");
+                       "--ubatch or without " +
+                           Twine(streamSource.empty() ? "--stream-experts"
+                                                      : "that line"));
     for (auto [c, attributes] : llvm::zip_equal(there.all(), before))
       c.op->setAttrs(attributes);
     prefill->setAttr(kPhaseAttr, phase);

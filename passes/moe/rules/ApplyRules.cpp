@@ -183,6 +183,51 @@ private:
     ++numPlaced;
   }
 
+  /// By layer: the rule that decides about its cache, and why.
+  using DecisionsOfCaches = llvm::DenseMap<int64_t, TensorDevices::Decision>;
+
+  static bool isOfAttentionRule(const DecisionsOfCaches &ofCache,
+                                int64_t layer) {
+    const TensorRule *rule = ofCache.lookup(layer).rule;
+    return rule && rule->attentionOf;
+  }
+
+  /// Lets a decision place the cache of a layer. Another one may have placed it
+  /// before, on the same device.
+  static LogicalResult decideCache(ModuleOp module, int64_t layer,
+                                   const TensorDevices::Decision &decision,
+                                   DecisionsOfCaches &ofCache) {
+    auto [known, isNew] = ofCache.try_emplace(layer, decision);
+    const TensorDevices::Decision &first = known->second;
+    if (first.rule->device == decision.rule->device)
+      return success();
+    return userError(
+        module,
+        "\"" + first.rule->text + "\" puts " + first.tensor + " on " +
+            first.rule->device + ", and \"" + decision.rule->text + "\" puts " +
+            decision.tensor + " on " + decision.rule->device +
+            ", but both work on the cache of layer " + std::to_string(layer),
+        "give them the same device");
+  }
+
+  /// Decides about the caches of layers that have a rule about attention.
+  LogicalResult placeAttention(ModuleOp module, ArrayRef<TensorRule> rules,
+                               DecisionsOfCaches &ofCache) {
+    llvm::DenseMap<int64_t, const TensorRule *> ruleOf;
+    for (const TensorRule &rule : rules)
+      ruleOf.try_emplace(*rule.attentionOf, &rule);
+    WalkResult walked = module.walk([&](CostOpInterface op) {
+      std::optional<int64_t> cache = cacheOf(op), layer = layerOf(op);
+      const TensorRule *rule = cache && layer ? ruleOf.lookup(*layer) : nullptr;
+      if (rule &&
+          failed(decideCache(module, *cache,
+                             {rule, "the attention of its layer"}, ofCache)))
+        return WalkResult::interrupt();
+      return WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
   /// Applies the rules about tensors to ops that have no device yet. All ops
   /// that use a layer's cache follow the first of them that a rule places.
   LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
@@ -199,36 +244,39 @@ private:
     auto parsed = parseTensorRules(module, target, texts);
     if (failed(parsed))
       return failure();
-    auto devices = TensorDevices::create(module, *parsed, allowUnmatchedRules);
+    // Rules about attention first, the others in their order.
+    auto others =
+        std::ranges::stable_partition(*parsed, [](const TensorRule &rule) {
+          return rule.attentionOf.has_value();
+        }).begin();
+    auto devices = TensorDevices::create(
+        module, ArrayRef<TensorRule>(others, parsed->end()),
+        allowUnmatchedRules);
     if (failed(devices))
       return failure();
+    DecisionsOfCaches ofCache;
+    if (failed(placeAttention(
+            module, ArrayRef<TensorRule>(parsed->begin(), others), ofCache)))
+      return failure();
     SmallVector<std::pair<Operation *, TensorDevices::Decision>> decisions;
-    llvm::DenseMap<int64_t, TensorDevices::Decision> ofCache;
     LogicalResult result = success();
     module.walk([&](CostOpInterface op) {
       if (fileTableOf(op))
         return WalkResult::advance();
+      std::optional<int64_t> layer = cacheOf(op);
+      if (layer && isOfAttentionRule(ofCache, *layer)) {
+        decisions.push_back({op.getOperation(), {}});
+        return WalkResult::advance();
+      }
       auto decision = devices->of(op);
       if (failed(decision)) {
         result = failure();
         return WalkResult::interrupt();
       }
-      std::optional<int64_t> layer = cacheOf(op);
       decisions.push_back({op.getOperation(), *decision});
-      if (!layer || !decision->rule)
-        return WalkResult::advance();
-      auto [known, isNew] = ofCache.try_emplace(*layer, *decision);
-      if (known->second.rule->device == decision->rule->device)
-        return WalkResult::advance();
-      result = userError(
-          module,
-          "\"" + known->second.rule->text + "\" puts " + known->second.tensor +
-              " on " + known->second.rule->device + ", and \"" +
-              decision->rule->text + "\" puts " + decision->tensor + " on " +
-              decision->rule->device +
-              ", but both work on the cache of layer " + std::to_string(*layer),
-          "give them the same device");
-      return WalkResult::interrupt();
+      if (layer && decision->rule)
+        result = decideCache(module, *layer, *decision, ofCache);
+      return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
     });
     for (auto &[op, decision] : decisions) {
       if (failed(result))
@@ -249,9 +297,8 @@ private:
   /// Says which rules move the attention of layers and its cache, though they
   /// name only some of its tensors: who keeps a tensor off a GPU may not mean
   /// that.
-  void noteFollowers(
-      ModuleOp module, const TensorDevices &devices, Decisions decisions,
-      const llvm::DenseMap<int64_t, TensorDevices::Decision> &ofCache) {
+  void noteFollowers(ModuleOp module, const TensorDevices &devices,
+                     Decisions decisions, const DecisionsOfCaches &ofCache) {
     auto isOfAttention = [](StringRef tensor) {
       return tensor.contains(".attn_") && !tensor.contains("norm");
     };
@@ -261,6 +308,9 @@ private:
       std::optional<int64_t> layer = layerOf(op);
       auto found = layer ? ofCache.find(*layer) : ofCache.end();
       if (found == ofCache.end() || !devices.reads(op, isOfAttention))
+        continue;
+      // A file names its modules one by one.
+      if (found->second.rule->isOfFile)
         continue;
       StringRef device = found->second.rule->device;
       if (!decision.rule || decision.rule->device != device)
@@ -296,12 +346,14 @@ private:
       // A rule about ops already placed this op; it may agree.
       if (device.getValue() == decision.rule->device)
         return success();
-      return userError(module,
-                       "\"" + decision.rule->text + "\" puts " +
-                           decision.tensor + " on " + decision.rule->device +
-                           ", but " + labelOf(op) + ", which reads it, is on " +
-                           device.getValue() + " by a rule about ops",
-                       "leave one of them out");
+      return userError(
+          module,
+          "\"" + decision.rule->text + "\" puts " + decision.tensor + " on " +
+              decision.rule->device + ", but " + labelOf(op) +
+              (decision.rule->attentionOf ? ", which is part of it, is on "
+                                          : ", which reads it, is on ") +
+              device.getValue() + " by a rule about ops",
+          "leave one of them out");
     }
     set(op, decision.rule->device,
         "the rule '" + decision.rule->text + "' asks for " + decision.tensor);

@@ -44,8 +44,10 @@ FailureOr<TensorRule> parseTensorRule(ModuleOp module,
     return fail(device.empty() ? "names no device" : "has no pattern",
                 "write it as in \"ffn_.*_exps=CPU\"; a pattern cannot hold a "
                 "comma or a \"=\"");
-  TensorRule rule{
-      moert::clipped(text), deviceNamed(device, target), {}, pattern.str()};
+  TensorRule rule;
+  rule.text = moert::clipped(text);
+  rule.device = deviceNamed(device, target);
+  rule.patternText = pattern.str();
   if (rule.device.empty())
     return fail("is for device " + moert::clipped(device) + ", which " +
                     target.name + " does not have",
@@ -123,9 +125,40 @@ std::string nearest(const TensorRule &rule, ArrayRef<StringAttr> tensors) {
 
 /// Stands before and after a rule's source; no file name or pattern has it.
 static constexpr StringLiteral kSourceMark = "\x1f";
+/// Stands before the layer and the device of a rule about attention.
+static constexpr StringLiteral kAttentionMark = "\x1e";
 
 std::string moe::rulesFrom(const std::string &source, const std::string &rule) {
   return kSourceMark.str() + source + kSourceMark.str() + rule;
+}
+
+std::string moe::attentionRuleFrom(const std::string &source, int64_t layer,
+                                   const std::string &device) {
+  return rulesFrom(source,
+                   kAttentionMark.str() + std::to_string(layer) + "=" + device);
+}
+
+/// Parses a rule of rulesFrom() or attentionRuleFrom().
+static FailureOr<TensorRule> parseRuleOfFile(ModuleOp module,
+                                             const moec::TargetDesc &target,
+                                             StringRef text) {
+  auto [source, rest] = text.drop_front().split(kSourceMark);
+  FailureOr<TensorRule> rule = TensorRule();
+  if (rest.consume_front(kAttentionMark)) {
+    int64_t layer = 0;
+    if (rest.consumeInteger(10, layer) || !rest.consume_front("=") ||
+        !target.find(std::string_view(rest)))
+      return module.emitError() << "not a rule about attention: " << text;
+    rule->attentionOf = layer;
+    rule->device = rest.str();
+  } else {
+    rule = parseTensorRule(module, target, rest);
+    if (failed(rule))
+      return failure();
+  }
+  rule->text = source.str();
+  rule->isOfFile = true;
+  return rule;
 }
 
 FailureOr<SmallVector<TensorRule>>
@@ -134,11 +167,9 @@ moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
   SmallVector<TensorRule> rules;
   for (const std::string &text : texts) {
     if (StringRef(text).starts_with(kSourceMark)) {
-      auto [source, rest] = StringRef(text).drop_front().split(kSourceMark);
-      FailureOr<TensorRule> rule = parseTensorRule(module, target, rest);
+      FailureOr<TensorRule> rule = parseRuleOfFile(module, target, text);
       if (failed(rule))
         return failure();
-      rule->text = source.str();
       rules.push_back(std::move(*rule));
       continue;
     }
@@ -206,7 +237,7 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
       devices.ruleOf[tensor.getValue()] = first;
   }
   for (auto [index, rule] : llvm::enumerate(rules)) {
-    if (decides[index])
+    if (decides[index] || rule.isOfFile)
       continue;
     std::string cause, fix;
     if (const TensorRule *before = shadowedBy[index]) {

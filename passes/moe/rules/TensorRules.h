@@ -23,11 +23,20 @@ struct TensorRule {
   std::string device; ///< A device of the target.
   NamePattern pattern;
   std::string patternText;
+  /// Whether it was made of a file's rules, for a single tensor or layer.
+  bool isOfFile = false;
+  /// The layer whose attention it places; it has no pattern then.
+  std::optional<int64_t> attentionOf;
 };
 
 /// Returns a rule whose reason, where it decides, is `source`, as in
 /// "rules.yaml:10", and not the text of the rule.
 std::string rulesFrom(const std::string &source, const std::string &rule);
+
+/// Returns a rule that puts what uses the cache of `layer` on `device`, whatever
+/// rules about tensors ask for. Its reason is `source`.
+std::string attentionRuleFrom(const std::string &source, int64_t layer,
+                              const std::string &device);
 
 /// Parses the rules of all texts in order. Emits a user error for a rule
 /// without a device, an unknown device or an invalid pattern.
@@ -43,14 +52,15 @@ std::string cpuMoeRule(int64_t layers);
 /// The rule that decides about each tensor of a module.
 class TensorDevices {
 public:
-  /// Matches tensors with rules. A rule that decides about no tensor, because
-  /// it matches none or earlier rules match all of them, is an error that
-  /// suggests the closest name; with `allowIdle` it is a note.
+  /// Matches tensors with rules, which must have patterns. A rule that decides
+  /// about no tensor, because it matches none or earlier rules match all of
+  /// them, is an error that suggests the closest name; with `allowIdle` it is a
+  /// note. Rules of a file may be idle: others came before them.
   static FailureOr<TensorDevices>
   create(ModuleOp module, ArrayRef<TensorRule> rules, bool allowIdle);
 
-  /// The rule that places a tensor which `op` reads, and that tensor; null if
-  /// no rule matches. Emits an error if two rules ask for different devices.
+  /// The rule that places a tensor which `op` reads, and that tensor, or what
+  /// else the rule places; null if no rule matches. Emits an error if two rules ask for different devices.
   struct Decision {
     const TensorRule *rule = nullptr;
     StringRef tensor;
