@@ -237,7 +237,7 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
       devices.ruleOf[tensor.getValue()] = first;
   }
   for (auto [index, rule] : llvm::enumerate(rules)) {
-    if (decides[index] || rule.isOfFile)
+    if (decides[index])
       continue;
     std::string cause, fix;
     if (const TensorRule *before = shadowedBy[index]) {

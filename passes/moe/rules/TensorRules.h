@@ -55,12 +55,13 @@ public:
   /// Matches tensors with rules, which must have patterns. A rule that decides
   /// about no tensor, because it matches none or earlier rules match all of
   /// them, is an error that suggests the closest name; with `allowIdle` it is a
-  /// note. Rules of a file may be idle: others came before them.
+  /// note.
   static FailureOr<TensorDevices>
   create(ModuleOp module, ArrayRef<TensorRule> rules, bool allowIdle);
 
   /// The rule that places a tensor which `op` reads, and that tensor, or what
-  /// else the rule places; null if no rule matches. Emits an error if two rules ask for different devices.
+  /// else the rule places; null if no rule matches. Emits an error if two rules
+  /// ask for different devices.
   struct Decision {
     const TensorRule *rule = nullptr;
     StringRef tensor;
