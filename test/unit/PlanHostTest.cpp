@@ -191,6 +191,16 @@ TEST_F(PlanHostTest, AModelIsKeptForAsLongAsClientsSay) {
   EXPECT_EQ(host_->keptFor("c"), std::nullopt);
 }
 
+// Who asks again and again would otherwise keep all models loaded.
+TEST_F(PlanHostTest, AskingIsNoUse) {
+  start(std::chrono::hours(1));
+  ASSERT_TRUE(load("a").isOk());
+  const std::vector<std::shared_ptr<Backend>> held = host_->loaded();
+  const auto before = host_->keptFor("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LT(host_->keptFor("a"), before);
+}
+
 TEST_F(PlanHostTest, ClientsUnloadNoneThatIsAlone) {
   PlanHostOptions options;
   options.engine.threads = 1;

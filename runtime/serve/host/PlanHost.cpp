@@ -131,8 +131,9 @@ ModelHost::KeepTime PlanHost::keptFor(const std::string &name) const {
   Entry *entry = find(name);
   if (!entry || keepTime(*entry) == std::chrono::milliseconds::max())
     return std::nullopt;
+  // Who asks has a reference, and does not use the model.
   const auto passed =
-      entry->model && isUsed(*entry)
+      entry->model && isBusy(*entry->model)
           ? std::chrono::milliseconds(0)
           : std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() -
                                                                   entry->used);
@@ -146,10 +147,14 @@ std::chrono::milliseconds PlanHost::keepTime(const Entry &entry) const {
                                    : std::chrono::milliseconds::max();
 }
 
+bool PlanHost::isBusy(const ServedModel &model) {
+  const BackendStats stats = model.stats();
+  return stats.running + stats.queued > 0;
+}
+
 bool PlanHost::isUsed(Entry &entry) {
-  BackendStats stats = entry.model->stats();
   // One reference is ours; whoever has another is about to submit.
-  if (stats.running + stats.queued == 0 && entry.model.use_count() <= 1)
+  if (!isBusy(*entry.model) && entry.model.use_count() <= 1)
     return false;
   entry.used = Clock::now();
   return true;

@@ -86,6 +86,8 @@ private:
   Entry *find(const std::string &name) const; ///< Null: there is none.
   /// How long a model is kept that has nothing to do; max(): for ever.
   std::chrono::milliseconds keepTime(const Entry &entry) const;
+  /// Whether the model works on requests.
+  static bool isBusy(const ServedModel &model);
   /// Whether somebody uses a loaded model. If so, it is used now.
   static bool isUsed(Entry &entry);
   /// When to look whether a model has become idle for long; max(): never.
