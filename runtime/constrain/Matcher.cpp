@@ -37,8 +37,9 @@ void Matcher::restart() {
 
 bool Matcher::isSpent() const {
   auto lock = library_->lock();
-  return std::ranges::any_of(
-      learningScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
+  return std::ranges::any_of(learningScans_, [](const LearntScan *scan) {
+    return scan->run->isFull();
+  });
 }
 
 size_t Matcher::bytes() const {
