@@ -49,6 +49,7 @@ void ToolCallParser::emitText(std::string_view text) {
   if (shown.empty())
     return;
   hasText_ = true;
+  followsCall_ = false;
   if (events_.empty() || events_.back().kind != ToolEvent::Kind::Text)
     events_.push_back({ToolEvent::Kind::Text});
   events_.back().text += shown;
@@ -149,6 +150,7 @@ bool ToolCallParser::begin(std::string_view text, std::string id) {
 void ToolCallParser::endCall() {
   events_.push_back({ToolEvent::Kind::End});
   ++calls_;
+  followsCall_ = true;
   name_.clear();
   isTentative_ = needsKnownTool_ = false;
   place_ = isInSection_ ? Place::Section : Place::Text;
@@ -171,9 +173,12 @@ std::vector<ToolEvent> ToolCallParser::finish() {
   if (!isOutside && isTentative_ && !hasBegun_) {
     emitText(seen_ + held_);
   } else if (isOutside) {
+    // What is held back may be the beginning of a mark. Right after a call it
+    // is one that was cut, of the next call.
     if (dropsBlanks_)
       skipBlanks();
-    emitText(held_);
+    if (!followsCall_)
+      emitText(held_);
   } else if (place_ == Place::Close) {
     endCall();
   } else if (isEmptySection ||

@@ -134,6 +134,7 @@ private:
   std::vector<ToolEvent> events_;
   bool isInSection_ = false;
   bool hasText_ = false;     ///< Anything but blanks was text.
+  bool followsCall_ = false; ///< A call, and no text after it, has been read.
   bool dropsBlanks_ = false; ///< White space after a call is removed.
   /// A call came without the mark that begins its section; the section's end
   /// may follow all the same, and is removed.

@@ -222,6 +222,13 @@ const Case kCases[] = {
     {"qwen3-coder", "<tool_call>\n<function=add>\nxs=1",
      "add({!the model wrote a call of \"add\" that has other text where "
      "\"<parameter=\" or \"</function>\" should be"},
+    // The next call was cut within its mark; a text was not.
+    {"hermes",
+     "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool",
+     "f({})"},
+    {"hermes",
+     "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> 1 <",
+     "f({})'1 <'"},
     {"kimi-k2", "<|tool_calls_section_begin|>sorry",
      "'<|tool_calls_section_begin|>sorry'"},
     {"deepseek-v3.1", "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
