@@ -282,9 +282,8 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
     if (!ours.dropped.empty())
       note("note: left out, as it is done anyway: {}\n",
            fmt::join(ours.dropped, ", "));
-    if (!ours.ignored.empty())
-      note("note: left out, as it changes no text: {}\n",
-           fmt::join(ours.ignored, ", "));
+    for (const std::string &text : ours.ignored)
+      note("note: left out, as it changes no text: {}\n", text);
     for (const std::string &text : ours.notes)
       note("note: {}\n", text);
     Status status = parseAndRun(words);

@@ -311,7 +311,12 @@ private:
       if (ours.size() > 1 &&
           std::ranges::find(commands, command_.get_name()) == commands.end())
         return false;
-      (ours[0] == '-' ? result_.dropped : result_.ignored).push_back(typed);
+      if (ours[0] == '-')
+        result_.dropped.push_back(typed);
+      else
+        result_.ignored.push_back(
+            fmt::format("{}{}{}", typed, row.answer.empty() ? "" : ": ",
+                        row.answer));
       return true;
     }
     const size_t space = ours.find(' ');
