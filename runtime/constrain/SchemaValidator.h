@@ -12,7 +12,8 @@
 namespace moert {
 
 /// Judges whole values as JSON Schema (draft 2020-12) does, formats included:
-/// objects are not closed where it does not say so. Threads may share it.
+/// objects are not closed where it does not say so. A number that is no integer
+/// of 64 bits is the shortest decimal of its double. Threads may share it.
 class SchemaValidator {
 public:
   explicit SchemaValidator(SchemaSource source) : source_(std::move(source)) {}

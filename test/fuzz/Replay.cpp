@@ -178,9 +178,19 @@ int main(int argc, char **argv) {
     __sanitizer_set_death_callback(keepInput);
   std::signal(SIGABRT, onSignal);
   std::signal(SIGALRM, onSignal);
-  if (!__sanitizer_set_death_callback)
+  if (!__sanitizer_set_death_callback) {
+    // A stack of its own: the input may have filled the other one.
+    static char room[1 << 16];
+    stack_t own = {};
+    own.ss_sp = room;
+    own.ss_size = sizeof room;
+    ::sigaltstack(&own, nullptr);
+    struct sigaction action = {};
+    action.sa_handler = onSignal;
+    action.sa_flags = SA_ONSTACK;
     for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
-      std::signal(signal, onSignal);
+      ::sigaction(signal, &action, nullptr);
+  }
 
   std::vector<std::string> corpus;
   for (const fs::path &path : paths) {

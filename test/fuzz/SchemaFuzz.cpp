@@ -1,6 +1,6 @@
 // JSON schemas: whatever they are, they are refused or describe JSON texts of
-// values that they accept. The first byte chooses a text, the others are the
-// schema.
+// values that they accept. The first byte chooses a text, and from 128 on,
+// makes a list or a name of the schema long; the others are the schema.
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/SchemaValidator.h"
 #include "test/fuzz/Fuzz.h"
@@ -22,6 +22,50 @@ bool isDeep(std::string_view text) {
   return most > kMostNesting;
 }
 
+void addStructured(Json &value, std::vector<Json *> &to) {
+  if (!value.is_structured() || value.empty())
+    return;
+  to.push_back(&value);
+  for (Json &inner : value)
+    addStructured(inner, to);
+}
+
+/// Makes a list of the schema, or the name of a member, so long that nothing
+/// may be nested as deep.
+void lengthen(Json &schema, size_t choice) {
+  constexpr size_t kMostEntries = 20'000, kMostBytes = 1 << 20;
+  constexpr size_t kLetters = 100'000;
+  std::vector<Json *> all;
+  addStructured(schema, all);
+  if (all.empty())
+    return;
+  Json &value = *all[choice % all.size()];
+  if (value.is_object()) {
+    const std::string name = value.begin().key();
+    const Json member = value.front();
+    value.erase(name);
+    value[name + std::string(kLetters, 'x')] = member;
+    return;
+  }
+  const Json last = value.back();
+  const size_t most = std::min(kMostEntries, kMostBytes / last.dump().size());
+  while (value.size() < most)
+    value.push_back(last);
+}
+
+/// Whether a number has more digits than a double keeps: the value that is read
+/// is then not the one that is written.
+bool hasLongNumber(std::string_view text) {
+  constexpr int kMostDigits = 15;
+  int digits = 0, most = 0;
+  for (char c : text) {
+    const bool isDigit = c >= '0' && c <= '9';
+    digits = isDigit || c == '.' ? digits + isDigit : 0;
+    most = std::max(most, digits);
+  }
+  return most > kMostDigits;
+}
+
 bool isAccepted(const Json &schema, const std::string &text) {
   auto source = moert::SchemaSource::read(schema);
   const auto value = nlohmann::json::parse(text, nullptr, false);
@@ -36,6 +80,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Json schema = Json::parse(input.rest(), nullptr, /*allow_exceptions=*/false);
   if (schema.is_discarded() || isDeep(input.rest()))
     return 0;
+  constexpr size_t kOneOf = 64;
+  if (const size_t choice = std::hash<std::string_view>()(input.rest());
+      choice % kOneOf == 0)
+    lengthen(schema, choice / kOneOf);
   auto grammar = moert::parseJsonSchema(schema, {.hasSpaces = (seed & 1) != 0});
   if (!grammar) {
     require(!grammar.status().message().empty(), "an error has a message");
@@ -43,6 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   const std::string text = moefuzz::walk(*grammar, seed);
   require(text.empty() || moefuzz::isJson(text), "a text is JSON", text);
-  require(text.empty() || isAccepted(schema, text), "a text is accepted", text);
+  require(text.empty() || hasLongNumber(text) || isAccepted(schema, text),
+          "a text is accepted", text);
   return 0;
 }
