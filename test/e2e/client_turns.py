@@ -20,11 +20,13 @@ from serve import Server
 
 MODEL = "model"
 MOST_CHARACTERS = 3000  # Of a conversation, whose context is a few thousand tokens.
+# Of a call, which an unlucky model pads with blanks: 128 at a place at most.
+MOST_TOKENS = 1500
 
 
 def draw_schema(draw):
     kinds = [{"type": "string", "maxLength": 12}, {"type": "integer", "minimum": -9, "maximum": 1000},
-             {"type": "number", "minimum": 0, "maximum": 10}, {"type": "boolean"}, {"enum": ["red", "green", "blue"]},
+             {"type": "number", "minimum": 0, "maximum": 10, "multipleOf": 0.25}, {"type": "boolean"}, {"enum": ["red", "green", "blue"]},
              {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "maxItems": 3},
              {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["x"]}]
     properties = {name: draw.choice(kinds) for name in draw.sample(["city", "day", "count", "unit", "tags", "at"], draw.randint(1, 4))}
@@ -39,7 +41,7 @@ class OpenAiTurns:
 
     def call(self, messages, tool, is_streamed, seed):
         fields = dict(model=MODEL, messages=messages, tools=[{"type": "function", "function": tool}], seed=seed,
-                      tool_choice={"type": "function", "function": {"name": tool["name"]}}, max_tokens=400)
+                      tool_choice={"type": "function", "function": {"name": tool["name"]}}, max_tokens=MOST_TOKENS)
         if not is_streamed:
             calls = self.client.chat.completions.create(**fields).choices[0].message.tool_calls
             return calls[0].function.name, json.loads(calls[0].function.arguments)
@@ -68,7 +70,7 @@ class AnthropicTurns:
                                                          "content": message["content"]}]})
             else:
                 own.append(message)
-        fields = dict(model=MODEL, messages=own, max_tokens=400, tool_choice={"type": "tool", "name": tool["name"]},
+        fields = dict(model=MODEL, messages=own, max_tokens=MOST_TOKENS, tool_choice={"type": "tool", "name": tool["name"]},
                       tools=[{"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}])
         if is_streamed:
             with self.client.messages.stream(**fields) as stream:
@@ -95,7 +97,7 @@ class OllamaTurns:
         # The interface has no way to force a call; the server takes OpenAI's field.
         answer = self.client._client.post("/api/chat", timeout=300, json={
             "model": MODEL, "messages": own, "stream": is_streamed, "tool_choice": "required",
-            "tools": [{"type": "function", "function": tool}], "options": {"seed": seed, "num_predict": 400}})
+            "tools": [{"type": "function", "function": tool}], "options": {"seed": seed, "num_predict": MOST_TOKENS}})
         lines = [ollama.ChatResponse(**json.loads(line)) for line in answer.text.splitlines()]
         calls = [call for line in lines for call in line.message.tool_calls or []]
         return calls[0].function.name, dict(calls[0].function.arguments)
