@@ -641,6 +641,9 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
 /// with them and without.
 static void noteCost(Lowered &one, const CompileRequest &request,
                      const CompileInputs &given) {
+  // Rules of a file have other names.
+  if (one.followedRules.empty() || request.tensorRules.empty())
+    return;
   CompileRequest other = request;
   other.emit = Emit::Forecast;
   other.output.clear();
@@ -653,9 +656,6 @@ static void noteCost(Lowered &one, const CompileRequest &request,
       if (!llvm::is_contained(one.followedRules, rule))
         other.tensorRules.push_back(rule.str());
   }
-  // Rules of a file have other names.
-  if (one.followedRules.empty() || request.tensorRules.empty())
-    return;
   mlir::MLIRContext context;
   loadDialects(context);
   std::optional<PassFailure> failed;

@@ -47,10 +47,11 @@ std::string utcNow() {
 /// Layers whose attention, and so their cache, is on a GPU.
 int32_t layersOnGpus(const fb::Plan &plan) {
   std::set<int32_t> layers;
-  for (const fb::Explain *op : *plan.explanation())
-    if (op->layer() >= 0 && op->kv_bytes() > 0 &&
-        text(op->device()).starts_with("gpu"))
-      layers.insert(op->layer());
+  for (uint32_t i = 0; i < count(plan.explanation()); ++i)
+    if (const fb::Explain &op = *plan.explanation()->Get(i);
+        op.layer() >= 0 && op.kv_bytes() > 0 &&
+        text(op.device()).starts_with("gpu"))
+      layers.insert(op.layer());
   return int32_t(layers.size());
 }
 

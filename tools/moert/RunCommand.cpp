@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <unistd.h>
 
 namespace moert {
 
@@ -159,8 +160,11 @@ StatusOr<std::optional<Grammar>> grammarOf(const RunFlags &flags) {
   const std::string &given = isSchema ? flags.schemaFile : flags.grammarFile;
   if (given.empty())
     return std::optional<Grammar>();
-  // No file is called so.
-  bool isTyped = given.find(isSchema ? "{" : "::=") != given.npos;
+  // A schema begins with a brace, and a grammar has a rule; files may, too.
+  const size_t begin = given.find_first_not_of(" \t\r\n");
+  bool isTyped = ::access(given.c_str(), F_OK) != 0 &&
+                 (isSchema ? begin != given.npos && given[begin] == '{'
+                           : given.find("::=") != given.npos);
   const std::string file = isTyped ? isSchema ? "the schema" : "the grammar"
                                    : inputName(given);
   const std::string *text = &given;
