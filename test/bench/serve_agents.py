@@ -3,14 +3,14 @@
 subagent between their turns, clients that leave and try again, and several keys.
 
   serve_agents.py PLAN.fb [--moert PATH] [--seconds 600] [--agents 4] [--tools 100] [--most TOKENS] [--check]
-                  [options of moert serve]
+                  [--gap 1] [options of moert serve]
 
 Each agent has a key, a system prompt and tools of its own and streams /v1/chat/completions. It begins with a short
 prompt, and each turn adds the reply and a tool's result until the prompt has --most tokens (default: six tenths of the
 context); then it begins another conversation. After some turns it asks for a title, or a subagent asks for
 something under another system prompt. One request in eight is given up halfway and sent again. The table says what came
 of it; with --check it fails where a request is lost, something still runs or holds pages afterwards, a stream stops for
-more than 10 s while it generates, a turn finds less than 95 % of the earlier prompt although the cache has room for all
+more than --gap seconds while it generates, a turn finds less than 95 % of the earlier prompt although the cache has room for all
 conversations, or memory grows by more than 256 MiB beside the KV cache. Standard library only.
 """
 import argparse
@@ -178,6 +178,7 @@ def main():
     parser.add_argument("--tools", type=int, default=100)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--gap", type=float, default=1, help="seconds between two tokens of a stream, at most")
     arguments, options = parser.parse_known_args()
     server = KeyedServer(arguments.moert, arguments.plan, arguments.agents, options)
     report, early = Report(), server.resident()
@@ -222,7 +223,7 @@ def main():
     hasRoom = arguments.agents * arguments.most * 1.3 < pages * 64
     if report.lost:
         failures.append(f"{len(report.lost)} requests are lost")
-    if max(report.gaps) > 10:
+    if max(report.gaps) > arguments.gap:
         failures.append("a stream stops for too long")
     if hasRoom and found[0] < 0.95:
         failures.append(f"a turn finds {found[0]:.1%} of the earlier prompt")
