@@ -23,6 +23,21 @@ struct Rows {
   int64_t stride;
 };
 
+/// Returns how many rows of `stride` floats take half of an L1 cache of 32 KiB,
+/// a multiple of four.
+MOE_INLINE int64_t rowsInL1(int64_t stride) {
+  const int64_t rows = (int64_t(16) << 10) / (stride * int64_t(sizeof(float)));
+  return rows < 4 ? 4 : rows / 4 * 4;
+}
+
+/// What may be read while products of other rows are computed: nothing.
+struct NothingAhead {
+  /// Says how often next() will be called.
+  MOE_INLINE void divide(int64_t) {}
+  /// Reads the next part.
+  MOE_INLINE void next() {}
+};
+
 template <class S, int R, int C>
 MOE_INLINE void dotBlock(Rows a, Rows b, int64_t dim, float scale, float *out,
                          int64_t outStride) {
@@ -46,42 +61,50 @@ MOE_INLINE void dotBlock(Rows a, Rows b, int64_t dim, float scale, float *out,
         sum[r][c] = S::fma(av, bv[c], sum[r][c]);
     }
   });
+  if constexpr (C == 4)
+    S::reduceAdd4(sum, scale, out, outStride);
+  else
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-    if constexpr (C == 4) {
-      S::reduceAdd4(sum[r], scale, out + r * outStride);
-    } else {
+    for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c)
         out[r * outStride + c] = float(S::reduceAdd(sum[r][c]) * scale);
-    }
-  }
 }
 
-template <class S, int R>
+template <class S, int R, class Ahead>
 MOE_INLINE void dotStrip(Rows a, Rows b, int64_t n, int64_t dim, float scale,
-                         float *out, int64_t outStride) {
+                         float *out, int64_t outStride, Ahead &ahead) {
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4)
+  for (; j + 4 <= n; j += 4) {
     dotBlock<S, R, 4>(a, {b.data + j * b.stride, b.stride}, dim, scale, out + j,
                       outStride);
+    ahead.next();
+  }
   for (; j < n; ++j)
     dotBlock<S, R, 1>(a, {b.data + j * b.stride, b.stride}, dim, scale, out + j,
                       outStride);
 }
 
-/// a: [m, dim], b: [n, dim], out: [m, n].
-template <class S>
+/// a: [m, dim], b: [n, dim], out: [m, n]. `ahead` reads between products what
+/// is needed next.
+template <class S, class Ahead = NothingAhead>
 void dotRows(Rows a, int64_t m, Rows b, int64_t n, int64_t dim, float scale,
-             float *out, int64_t outStride) {
+             float *out, int64_t outStride, Ahead ahead = {}) {
   constexpr int R = S::kDotRows;
-  int64_t i = 0;
-  for (; i + R <= m; i += R)
-    dotStrip<S, R>({a.data + i * a.stride, a.stride}, b, n, dim, scale,
-                   out + i * outStride, outStride);
-  for (; i < m; ++i)
-    dotStrip<S, 1>({a.data + i * a.stride, a.stride}, b, n, dim, scale,
-                   out + i * outStride, outStride);
+  ahead.divide((m / R + m % R) * (n / 4));
+  // All rows of `a` meet a few of `b` while these are in L1.
+  const int64_t each = rowsInL1(b.stride);
+  for (int64_t j = 0; j < n; j += each) {
+    const int64_t count = n - j < each ? n - j : each;
+    const Rows some{b.data + j * b.stride, b.stride};
+    int64_t i = 0;
+    for (; i + R <= m; i += R)
+      dotStrip<S, R>({a.data + i * a.stride, a.stride}, some, count, dim, scale,
+                     out + i * outStride + j, outStride, ahead);
+    for (; i < m; ++i)
+      dotStrip<S, 1>({a.data + i * a.stride, a.stride}, some, count, dim, scale,
+                     out + i * outStride + j, outStride, ahead);
+  }
 }
 
 /// The initial value of a row's sum: zero, out, or out * alpha[row].
@@ -101,9 +124,12 @@ struct Start {
   }
 };
 
-template <class S, int R, int C, class Lanes>
+/// Rows of `v` between two calls of ahead.next().
+inline constexpr int64_t kSumsAtOnce = 8;
+
+template <class S, int R, int C, class Lanes, class Ahead>
 MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
-                         int64_t outStride, Lanes lanes) {
+                         int64_t outStride, Lanes lanes, Ahead &ahead) {
   using Vec = typename S::Vec;
   Vec sum[R][C];
 #pragma GCC unroll 4
@@ -112,18 +138,22 @@ MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
     for (int c = 0; c < C; ++c)
       sum[r][c] =
           start.template at<S>(r, out + r * outStride + c * S::kWidth, lanes);
-  for (int64_t k = 0; k < n; ++k) {
-    Vec vv[C];
-#pragma GCC unroll 4
-    for (int c = 0; c < C; ++c)
-      vv[c] = lanes.load(v.data + k * v.stride + c * S::kWidth);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      Vec pv = S::set(p.data[r * p.stride + k]);
+  for (int64_t first = 0; first < n; first += kSumsAtOnce) {
+    const int64_t end = n - first < kSumsAtOnce ? n : first + kSumsAtOnce;
+    for (int64_t k = first; k < end; ++k) {
+      Vec vv[C];
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c)
-        sum[r][c] = S::fma(pv, vv[c], sum[r][c]);
+        vv[c] = lanes.load(v.data + k * v.stride + c * S::kWidth);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        Vec pv = S::set(p.data[r * p.stride + k]);
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c)
+          sum[r][c] = S::fma(pv, vv[c], sum[r][c]);
+      }
     }
+    ahead.next();
   }
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
@@ -132,40 +162,47 @@ MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
       lanes.store(out + r * outStride + c * S::kWidth, sum[r][c]);
 }
 
-template <class S, int R>
-MOE_INLINE void sumStrip(Rows p, Start start, Rows v, int64_t n, int64_t cols,
-                         float *out, int64_t outStride) {
-  constexpr int64_t kBlock = S::kSumVecs * S::kWidth;
-  int64_t j = 0;
-  for (; j + kBlock <= cols; j += kBlock)
-    sumBlock<S, R, S::kSumVecs>(p, start, {v.data + j, v.stride}, n, out + j,
-                                outStride, WholeLanes<S>());
-  forVectors<S>(j, cols, [&](int64_t i, auto lanes) {
-    sumBlock<S, R, 1>(p, start, {v.data + i, v.stride}, n, out + i, outStride,
-                      lanes);
-  });
-}
-
-/// A strip of `rows` rows, at most R of them.
-template <class S, int R>
+/// A strip of `rows` rows, at most R of them, and C vectors.
+template <class S, int R, int C, class Lanes, class Ahead>
 MOE_INLINE void sumRest(int64_t rows, Rows p, Start start, Rows v, int64_t n,
-                        int64_t cols, float *out, int64_t outStride) {
+                        float *out, int64_t outStride, Lanes lanes,
+                        Ahead &ahead) {
   if constexpr (R > 0) {
     if (rows == R)
-      sumStrip<S, R>(p, start, v, n, cols, out, outStride);
+      sumBlock<S, R, C>(p, start, v, n, out, outStride, lanes, ahead);
     else
-      sumRest<S, R - 1>(rows, p, start, v, n, cols, out, outStride);
+      sumRest<S, R - 1, C>(rows, p, start, v, n, out, outStride, lanes, ahead);
   }
 }
 
-/// p: [m, n], v: [n, cols], out: [m, cols].
-template <class S>
-void sumRows(Rows p, int64_t m, Start start, Rows v, int64_t n, int64_t cols,
-             float *out, int64_t outStride) {
+/// All rows of C vectors of columns, which stay in L1 meanwhile.
+template <class S, int C, class Lanes, class Ahead>
+MOE_INLINE void sumColumns(Rows p, int64_t m, Start start, Rows v, int64_t n,
+                           float *out, int64_t outStride, Lanes lanes,
+                           Ahead &ahead) {
   constexpr int R = S::kSumRows;
   for (int64_t i = 0; i < m; i += R)
-    sumRest<S, R>(m - i < R ? m - i : R, {p.data + i * p.stride, p.stride},
-                  start.from(i), v, n, cols, out + i * outStride, outStride);
+    sumRest<S, R, C>(m - i < R ? m - i : R, {p.data + i * p.stride, p.stride},
+                     start.from(i), v, n, out + i * outStride, outStride, lanes,
+                     ahead);
+}
+
+/// p: [m, n], v: [n, cols], out: [m, cols]. `ahead` reads between products what
+/// is needed next.
+template <class S, class Ahead = NothingAhead>
+void sumRows(Rows p, int64_t m, Start start, Rows v, int64_t n, int64_t cols,
+             float *out, int64_t outStride, Ahead ahead = {}) {
+  constexpr int64_t kBlock = S::kSumVecs * S::kWidth, kRows = S::kSumRows;
+  ahead.divide((m + kRows - 1) / kRows * (cols / kBlock) *
+               ((n + kSumsAtOnce - 1) / kSumsAtOnce));
+  int64_t j = 0;
+  for (; j + kBlock <= cols; j += kBlock)
+    sumColumns<S, S::kSumVecs>(p, m, start, {v.data + j, v.stride}, n, out + j,
+                               outStride, WholeLanes<S>(), ahead);
+  forVectors<S>(j, cols, [&](int64_t i, auto lanes) {
+    sumColumns<S, 1>(p, m, start, {v.data + i, v.stride}, n, out + i, outStride,
+                     lanes, ahead);
+  });
 }
 
 } // namespace moek

@@ -28,6 +28,14 @@ template <class S> struct Folded {
                            _mm_hadd_ps(S::fold(v[2]), S::fold(v[3])));
     _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
   }
+  /// Row r of `v` gives four sums at out + r * stride.
+  template <class Vec, int R>
+  MOE_INLINE static void reduceAdd4(const Vec (&v)[R][4], float scale,
+                                    float *out, int64_t stride) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      S::reduceAdd4(v[r], scale, out + r * stride);
+  }
   /// Adds them as (0 + 2) + (1 + 3), which takes fewer instructions.
   template <class Vec> MOE_INLINE static float sumOfLanes(Vec v) {
     __m128 s = S::fold(v);

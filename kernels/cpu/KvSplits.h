@@ -74,18 +74,19 @@ struct SplitReads {
   int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 
-/// Heads of one token over a part of the cache, with rows converted to floats:
-/// a block of kKeyTile rows is converted in L2 once and serves all heads. Sums
-/// accumulate in the output and are rescaled when a block raises the maximum
-/// (online softmax).
+/// Heads of one token over a part of the cache, with rows converted to floats,
+/// a few in L1 at a time, which serve all heads. Sums accumulate in the output
+/// and are rescaled when a block of kKeyTile rows raises the maximum (online
+/// softmax). Latent rows are keys and values, and stay in L2 until both were
+/// used.
 template <class S> class FloatSplit {
 public:
   FloatSplit(const SplitOperands &work, int64_t heads, std::byte *scratch)
-      : w(work), keyStride(scratchFloats(w.parts.key)),
-        valueStride(w.parts.kvHeads ? scratchFloats(w.parts.value)
-                                    : keyStride) {
+      : w(work), isLatent(w.parts.kvHeads == 0),
+        keyStride(scratchFloats(w.parts.key)),
+        valueStride(isLatent ? keyStride : scratchFloats(w.parts.value)) {
     keys = reinterpret_cast<float *>(scratch);
-    values = w.parts.kvHeads ? keys + kKeyTile * keyStride : keys;
+    values = isLatent ? keys : keys + kKeyTile * keyStride;
     scores = values + kKeyTile * valueStride;
     alpha = scores + heads * kKeyTile;
   }
@@ -94,29 +95,58 @@ public:
   /// weighted sums of values, not yet divided by `sum`, and the maximum of the
   /// scores. The values of a latent row are columns of its key.
   void attend(const RingCache &cache, const float *q, int64_t head,
-              int64_t heads, Range positions, SplitReads, float *out,
+              int64_t heads, Range positions, SplitReads reads, float *out,
               float *most, float *sum) {
     const KvColumns &parts = w.parts;
+    const int64_t keyAt = parts.keyAt(head), valueAt = parts.valueAt(head);
+    // The same rows of the next block, which may be that of the next split.
+    auto ahead = [&](int64_t first, int64_t n, int64_t begin, int64_t width) {
+      const int64_t next = first + kKeyTile, left = reads.end - next;
+      return KvRowsAhead(cache, {next, next + (left < n ? left : n)}, begin,
+                         width);
+    };
     for (int64_t at = positions.begin; at < positions.end; at += kKeyTile) {
-      int64_t left = positions.end - at, n = left < kKeyTile ? left : kKeyTile;
-      readKvRows<S>(cache, at, n, parts.keyAt(head), parts.key, keys,
-                    keyStride);
-      if (values != keys)
-        readKvRows<S>(cache, at, n, parts.valueAt(head), parts.value, values,
-                      valueStride);
-      dotRows<S>({q, parts.key}, heads, {keys, keyStride}, n, parts.key,
-                 w.scale, scores, kKeyTile);
+      const int64_t left = positions.end - at;
+      const int64_t rows = left < kKeyTile ? left : kKeyTile;
+      forPieces(rows, keyStride, [&](int64_t first, int64_t n) {
+        float *to = isLatent ? keys + first * keyStride : keys;
+        readKvRows<S>(cache, at + first, n, keyAt, parts.key, to, keyStride);
+        dotRows<S>({q, parts.key}, heads, {to, keyStride}, n, parts.key,
+                   w.scale, scores + first, kKeyTile,
+                   ahead(at + first, n, keyAt, parts.key));
+      });
       for (int64_t h = 0; h < heads; ++h)
-        alpha[h] = softmaxBlock<S>(scores + h * kKeyTile, {0, n}, w.cap,
+        alpha[h] = softmaxBlock<S>(scores + h * kKeyTile, {0, rows}, w.cap,
                                    most[h], sum[h])
                        .alpha;
-      sumRows<S>({scores, kKeyTile}, heads, {at == positions.begin, alpha},
-                 {values, valueStride}, n, parts.value, out, parts.value);
+      const Start start{at == positions.begin, alpha};
+      if (isLatent) {
+        sumRows<S>({scores, kKeyTile}, heads, start, {values, valueStride},
+                   rows, parts.value, out, parts.value);
+        continue;
+      }
+      forPieces(rows, valueStride, [&](int64_t first, int64_t n) {
+        readKvRows<S>(cache, at + first, n, valueAt, parts.value, values,
+                      valueStride);
+        sumRows<S>({scores + first, kKeyTile}, heads,
+                   first == 0 ? start : Start{false}, {values, valueStride}, n,
+                   parts.value, out, parts.value,
+                   ahead(at + first, n, valueAt, parts.value));
+      });
     }
   }
 
 private:
+  /// Calls body(first, n) for pieces of `rows` rows that stay in L1.
+  template <class Body>
+  MOE_INLINE static void forPieces(int64_t rows, int64_t stride, Body body) {
+    const int64_t each = rowsInL1(stride);
+    for (int64_t first = 0; first < rows; first += each)
+      body(first, rows - first < each ? rows - first : each);
+  }
+
   const SplitOperands &w;
+  bool isLatent;
   int64_t keyStride, valueStride;
   float *keys, *values, *scores, *alpha;
 };

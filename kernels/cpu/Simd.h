@@ -9,7 +9,8 @@
 //   zero, set, add, sub, mul, div, min, max, fma(a, b, c) = a * b + c, exp
 //   exp2                  2^x for x <= 0
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
-//                                       four vectors in reduceAdd's order
+//                                       four vectors, or of some rows of four,
+//                                       in reduceAdd's order
 //   sumOfLanes, storeFirst, kFloatTokens    for gemms (kWidth > 1): see
 //                                       FloatGemm.h
 //   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
@@ -132,19 +133,27 @@ MOE_INLINE void withKvType(KvType type, Body body) {
   }
 }
 
+/// Converts `count` cache elements at `from` to floats; see withKvType.
+template <class S, class Load>
+MOE_INLINE void readKvRow(Load load, int bytes, const uint8_t *from,
+                          int64_t count, float *to) {
+  int64_t i = 0;
+#pragma GCC unroll 4
+  for (; i + S::kWidth <= count; i += S::kWidth)
+    S::store(to + i, load(from + i * bytes));
+  int rest = int(count % S::kWidth);
+  if (rest == 0)
+    return;
+  alignas(64) uint8_t tail[S::kWidth * 4] = {};
+  std::memcpy(tail, from + i * bytes, size_t(rest * bytes));
+  S::storePart(to + i, load(tail), rest);
+}
+
 /// Converts `count` cache elements at `from` to floats.
 template <class S>
 void readKv(KvType type, const uint8_t *from, int64_t count, float *to) {
   withKvType<S>(type, [&](auto load, auto, int bytes) {
-    int64_t i = 0;
-    for (; i + S::kWidth <= count; i += S::kWidth)
-      S::store(to + i, load(from + i * bytes));
-    int rest = int(count % S::kWidth);
-    if (rest == 0)
-      return;
-    alignas(64) uint8_t tail[S::kWidth * 4] = {};
-    std::memcpy(tail, from + i * bytes, size_t(rest * bytes));
-    S::storePart(to + i, load(tail), rest);
+    readKvRow<S>(load, bytes, from, count, to);
   });
 }
 

@@ -70,6 +70,12 @@ struct Simd {
     for (int i = 0; i < 4; ++i)
       out[i] = float(v[i] * scale);
   }
+  template <int R>
+  static void reduceAdd4(const Vec (&v)[R][4], double scale, float *out,
+                         int64_t stride) {
+    for (int r = 0; r < R; ++r)
+      reduceAdd4(v[r], scale, out + r * stride);
+  }
 
   static float maxAbs32(const float *x, bool &finite) {
     float m = 0;
