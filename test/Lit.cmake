@@ -15,6 +15,16 @@ add_test(NAME lit
           ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(lit PROPERTIES LABELS compiler)
 
+# What lit tests run, for tools/rooms.py.
+add_custom_target(lit_tools DEPENDS test_data)
+foreach(tool moec moe-opt moert moert-soft moert_shared moe_faults moe-shape-model moe-draw-model moe-token-ids moe-plan-delays
+        moe-random-weights moe-accept-texts moe-speech)
+  if(TARGET ${tool})
+    add_dependencies(lit_tools ${tool})
+  endif()
+endforeach()
+add_test(NAME rooms.cover_everything COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/rooms.py --check)
+
 # Tests that take minutes: REQUIRES: nightly, and "nightly" in their name.
 add_test(NAME lit-nightly
   COMMAND ${Python3_EXECUTABLE} ${MOE_LIT} -sv --param nightly=1 --filter nightly ${CMAKE_CURRENT_BINARY_DIR})
