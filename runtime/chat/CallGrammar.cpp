@@ -72,30 +72,54 @@ ExprId CallGrammar::text(std::string_view mark) {
   return addTextWithout(grammar_, textOf(mark));
 }
 
-StatusOr<ExprId> CallGrammar::calls(const ToolFormat &form, bool isParallel) {
+/// A call of any tool, as a rule of its own.
+StatusOr<ExprId> CallGrammar::anyCall(const ToolFormat &form,
+                                      const std::string &rule) {
   std::vector<ExprId> each;
   for (const Tool &tool : tools_) {
     MOE_ASSIGN_OR_RETURN(ExprId one, call(form, tool));
     each.push_back(one);
   }
-  RuleId rule = grammar_.declare("calls-" + form.name);
-  grammar_.define(rule, grammar_.choice(std::move(each)));
-  ExprId all = grammar_.rule(rule);
+  const RuleId id = grammar_.declare(rule);
+  grammar_.define(id, grammar_.choice(std::move(each)));
+  return grammar_.rule(id);
+}
+
+StatusOr<ExprId> CallGrammar::calls(const ToolFormat &form, bool isParallel,
+                                    std::string_view begun) {
+  MOE_ASSIGN_OR_RETURN(const ExprId one, anyCall(form, "calls-" + form.name));
+  ExprId all = one;
+  std::string open = form.sectionOpen;
+  if (!begun.empty() && open.starts_with(begun)) {
+    open.erase(0, begun.size());
+  } else if (!begun.empty() && open.empty() && form.open.starts_with(begun)) {
+    ToolFormat first = form;
+    first.open.erase(0, begun.size());
+    MOE_ASSIGN_OR_RETURN(all, anyCall(first, "begun-" + form.name));
+  }
   if (isParallel && !form.isBare)
     all = grammar_.sequence(
-        {all, grammar_.repeat(grammar_.sequence({mark(form.between), all}), 0,
+        {all, grammar_.repeat(grammar_.sequence({mark(form.between), one}), 0,
                               Expr::kUnbounded)});
-  if (form.body == Body::JsonList)
+  // The brackets of a list may be a part of the marks around it.
+  std::string close = form.sectionClose;
+  if (form.body == Body::JsonList) {
+    if (form.opensList())
+      open.pop_back();
+    if (close.starts_with("]"))
+      close.erase(0, 1);
     all = grammar_.sequence({grammar_.bytes("["), json_.space(), all,
                              json_.space(), grammar_.bytes("]")});
-  // The mark that closes a list is its bracket.
-  std::string close = form.sectionClose;
-  if (form.body == Body::JsonList && close.starts_with("]"))
-    close.erase(0, 1);
-  return grammar_.sequence({mark(form.sectionOpen), all, mark(close)});
+  }
+  return grammar_.sequence({mark(open), all, mark(close)});
+}
+
+Status CallGrammar::checkTime() const {
+  return deadline_.check("compiling the grammar of the tools");
 }
 
 StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
+  MOE_RETURN_IF_ERROR(checkTime());
   StatusOr<ExprId> body = grammar_.empty();
   switch (form.body) {
   case Body::Json:
@@ -172,7 +196,8 @@ StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
                                          ExprId otherwise,
                                          std::string_view place,
                                          const JsonTextOptions &notation) {
-  StatusOr<Grammar> parsed = parseJsonSchema(schema, notation);
+  StatusOr<Grammar> parsed = parseJsonSchema(schema, notation, deadline_);
+  MOE_RETURN_IF_ERROR(checkTime());
   if (parsed) {
     Status status = parsed->check();
     if (status)
@@ -368,7 +393,8 @@ StatusOr<ExprId> CallGrammar::plainText(const Tool &tool,
     return text(close);
   addDefinitions(tool, schema);
   StatusOr<std::optional<ExprId>> held =
-      addPlainText(grammar_, schema, textOf(close));
+      addPlainText(grammar_, schema, textOf(close), deadline_);
+  MOE_RETURN_IF_ERROR(checkTime());
   if (held && *held)
     return **held;
   if (!mustHold_ && !tool.isStrict)

@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CHAT_CALLGRAMMAR_H
 #define MOE_RUNTIME_CHAT_CALLGRAMMAR_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/constrain/Grammar.h"
@@ -21,13 +22,17 @@ public:
   /// With `mustHold`, a schema that cannot be held to is an error, which names
   /// the tool and the place in its schema; otherwise a tool that is not strict
   /// then takes any object as its arguments.
-  CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold)
+  /// Once the deadline has passed, all fail with Usage.
+  CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold,
+              const Deadline &deadline = {})
       : grammar_(grammar), tools_(tools), mustHold_(mustHold),
-        json_(grammar, {}), python_(grammar, python()), bare_(grammar, bare()) {
-  }
+        deadline_(deadline), json_(grammar, {}), python_(grammar, python()),
+        bare_(grammar, bare()) {}
 
-  /// One call, or several with `isParallel`, and what stands around them.
-  StatusOr<ExprId> calls(const ToolFormat &form, bool isParallel);
+  /// One call, or several with `isParallel`, and what stands around them. The
+  /// prompt may have begun the first mark (Speech::begun).
+  StatusOr<ExprId> calls(const ToolFormat &form, bool isParallel,
+                         std::string_view begun = {});
   /// One call, with its marks but not those around all calls.
   StatusOr<ExprId> call(const ToolFormat &form, const Tool &tool);
   /// The arguments alone, as JSON.
@@ -36,6 +41,8 @@ public:
   }
 
 private:
+  Status checkTime() const;
+  StatusOr<ExprId> anyCall(const ToolFormat &form, const std::string &rule);
   StatusOr<ExprId> arguments(const Tool &tool, JsonText &any,
                              const JsonTextOptions &notation);
   StatusOr<ExprId> object(const ToolFormat &form, const Tool &tool);
@@ -76,6 +83,7 @@ private:
   Grammar &grammar_;
   const std::vector<Tool> &tools_;
   bool mustHold_;
+  const Deadline deadline_;
   JsonText json_, python_, bare_;
   int texts_ = 0, schemas_ = 0;
 };

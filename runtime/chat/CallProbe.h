@@ -16,17 +16,24 @@ struct CallProbeSetting {
   /// What stands between the user's text and an answer, and the answer's whole
   /// text after it.
   std::string answerHead, answerTail;
+  /// What stands between the user's text and a reply: the prompt's end.
+  std::string prompt;
   /// Marks of reasoning and answer, which may stand before calls.
   std::vector<std::string> answerMarks;
   const std::optional<Channels> *channels = nullptr;
 };
 
-/// Returns forms of calls: first the one that the template writes, which parses
-/// a rendered call back to what was given; then known forms whose marks are in
-/// what the template tells the model of its tools.
-std::vector<ToolFormat> learnCalls(const RenderVariables &render,
-                                   const Tokenizer &tokenizer,
-                                   const CallProbeSetting &setting);
+struct LearnedCalls {
+  /// First the form that the template writes, which parses a rendered call back
+  /// to what was given; then known forms whose marks are in what the template
+  /// tells the model of its tools.
+  std::vector<ToolFormat> forms;
+  /// The mark of a call that prompts end with (Speech::begun), or "".
+  std::string begun;
+};
+LearnedCalls learnCalls(const RenderVariables &render,
+                        const Tokenizer &tokenizer,
+                        const CallProbeSetting &setting);
 
 /// The user's message that stands before the answers of probes.
 nlohmann::ordered_json probeQuestion();

@@ -5,6 +5,8 @@
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/text/StreamDecoder.h"
 
+#include <ctime>
+#include <fmt/format.h>
 #include <optional>
 
 namespace moert {
@@ -79,12 +81,25 @@ void splitReasoning(Json &message, const Speech &speech) {
   for (const char *name : {"reasoning_content", "reasoning", "thinking"})
     message[name] = reasoning;
 }
+
+/// The date of a conversation as YYYY-MM-DD: that of strftime_now
+/// (ChatInput::json), else today's. Without a time, prompts that were cached
+/// stay usable for a day.
+std::string dateOf(const Json &variables) {
+  if (auto now = variables.find("strftime_now");
+      now != variables.end() && now->is_string())
+    return now->get<std::string>().substr(0, 10);
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  localtime_r(&now, &day);
+  return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1,
+                     day.tm_mday);
+}
 } // namespace
 
 StatusOr<Json> readTemplateValues(std::string_view json) {
-  MOE_ASSIGN_OR_RETURN(Json values,
-                       parseJson("the template's values", json,
-                                 kMostConversationNesting));
+  MOE_ASSIGN_OR_RETURN(Json values, parseJson("the template's values", json,
+                                              kMostConversationNesting));
   if (!values.is_object() || values.contains("messages") ||
       values.contains("tools"))
     return Status(StatusCode::Usage,
@@ -108,10 +123,32 @@ ChatFormat::ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer,
       tokenizer_(&tokenizer), isPlain_(isPlain) {
   auto render = [&](const Json &variables) {
     return template_->render(
-        {.json = variables.dump(), .strings = tokenVariables(tokenizer)});
+        {.json = variables.dump(), .strings = textVariables(variables)});
   };
+  const Json shortest = {
+      {"messages", Json::array({{{"role", "user"}, {"content", "a"}}})}};
+  if (!render(shortest)) {
+    wantsFunctionText_ = true;
+    wantsFunctionText_ = bool(render(shortest));
+  }
   speech_ = std::make_shared<const Speech>(learnSpeech(render, tokenizer));
   history_ = std::make_shared<const History>(render);
+}
+
+std::vector<std::pair<std::string, std::string>>
+ChatFormat::textVariables(const Json &variables) const {
+  auto texts = tokenVariables(*tokenizer_);
+  if (!wantsFunctionText_)
+    return texts;
+  Json functions = Json::array();
+  if (auto tools = variables.find("tools");
+      tools != variables.end() && tools->is_array())
+    for (const Json &tool : *tools)
+      functions.push_back(tool.is_object() ? tool.value("function", tool)
+                                           : tool);
+  texts.emplace_back("functions", functions.dump(4));
+  texts.emplace_back("datetime", dateOf(variables));
+  return texts;
 }
 
 StatusOr<ChatFormat> ChatFormat::create(const Plan &plan,
@@ -162,9 +199,9 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
   if (thinking != Thinking::Default)
     variables["enable_thinking"] = thinking == Thinking::Forced;
   ChatInput input;
+  input.strings = textVariables(variables);
   input.json = variables.dump();
   variables = nullptr; // It may be large.
-  input.strings = tokenVariables(*tokenizer_);
   input.deadline = options.deadline;
   MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
   if (options.noSpecial)

@@ -100,12 +100,19 @@ public:
 private:
   ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain);
 
+  /// The variables that are texts, for a conversation with these variables.
+  std::vector<std::pair<std::string, std::string>>
+  textVariables(const nlohmann::ordered_json &variables) const;
+
   std::shared_ptr<const ChatTemplate> template_;
   std::shared_ptr<const Speech> speech_;
   std::shared_ptr<const History> history_;
   std::shared_ptr<const TemplateSettings> defaults_; ///< Or null.
   const Tokenizer *tokenizer_;
   bool isPlain_;
+  /// The template renders nothing without the tools as a text `functions`, and
+  /// the date as `datetime` (firefunction).
+  bool wantsFunctionText_ = false;
 };
 
 /// Returns the template variables bos_token and eos_token with the tokenizer's

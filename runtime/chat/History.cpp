@@ -430,10 +430,9 @@ void fitTools(Json &variables, const TemplateHabits &habits) {
     if (parameters.value("type", Json()) == "object")
       parameters.emplace("properties", Json::object());
     if (auto all = parameters.find("properties");
-        habits.wantsDescriptions && all != parameters.end() && all->is_object())
+        all != parameters.end() && all->is_object())
       for (Json &property : *all)
-        if (property.is_object())
-          property.emplace("description", "");
+        fitParameter(property, habits);
   }
 }
 

@@ -107,6 +107,12 @@ std::vector<std::string_view> atomsOf(std::string_view text) {
   return atoms;
 }
 
+bool hasTag(std::string_view mark) {
+  return std::ranges::any_of(atomsOf(mark), [](std::string_view atom) {
+    return atom.front() == kControlOpen || tagBytes(atom) == atom.size();
+  });
+}
+
 std::string_view commonBegin(std::string_view text, std::string_view other) {
   const std::vector<std::string_view> a = atomsOf(text), b = atomsOf(other);
   size_t bytes = 0;

@@ -14,6 +14,9 @@ namespace moert {
 /// [ARGS], sections such as <|open|>think<|sep|>, and single characters.
 std::vector<std::string_view> atomsOf(std::string_view text);
 
+/// Whether a mark has a part that texts hardly have: one of several characters.
+bool hasTag(std::string_view mark);
+
 /// The longest beginning, or end, in whole atoms, that two texts share.
 std::string_view commonBegin(std::string_view text, std::string_view other);
 std::string_view commonEnd(std::string_view text, std::string_view other);

@@ -2,11 +2,11 @@
 
 #include "runtime/chat/CallGrammar.h"
 #include "runtime/chat/FreeText.h"
+#include "runtime/chat/ReplyKey.h"
 #include "runtime/constrain/GrammarCache.h"
 #include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace moert {
 
@@ -16,20 +16,11 @@ constexpr int32_t kMostBlanks = 16;
 /// Letters of a word in the header of a message.
 constexpr int32_t kMostWord = 32;
 
-/// Whether the prompt ends inside a message that a header names.
-bool hasBegunMessage(const Speech &speech, std::string_view prompt) {
-  if (!speech.channels)
-    return false;
-  const size_t at = prompt.rfind(namedControls(speech.channels->start));
-  return at != prompt.npos &&
-         prompt.find(namedControls(speech.channels->body), at) != prompt.npos;
-}
-
 class ReplyGrammarBuilder {
 public:
   explicit ReplyGrammarBuilder(const ReplyWish &wish) : wish_(wish) {
     if (wish.tools)
-      calls_.emplace(grammar_, *wish.tools, wish.mustCall);
+      calls_.emplace(grammar_, *wish.tools, wish.mustCall, wish.deadline);
   }
 
   StatusOr<Grammar> run() {
@@ -66,15 +57,16 @@ private:
 
   /// All forms of calls. A bare object may be an answer, unless the reply must
   /// call in the first form.
-  StatusOr<ExprId> calls() {
+  StatusOr<ExprId> calls(std::string_view begun = {}) {
     std::vector<ExprId> ways;
     for (const ToolFormat &form : *wish_.forms) {
       if (form.isBare && !(wish_.mustCall && ways.empty()))
         continue;
-      MOE_ASSIGN_OR_RETURN(ExprId way, calls_->calls(form, wish_.isParallel));
+      MOE_ASSIGN_OR_RETURN(ExprId way,
+                           calls_->calls(form, wish_.isParallel, begun));
       ways.push_back(way);
     }
-    RuleId rule = grammar_.declare("all-calls");
+    RuleId rule = grammar_.declare(begun.empty() ? "all-calls" : "begun-calls");
     grammar_.define(rule, grammar_.choice(std::move(ways)));
     return grammar_.rule(rule);
   }
@@ -116,13 +108,14 @@ private:
       ends.push_back(mark(end));
     const ExprId end = ends.empty()
                            ? grammar_.empty()
-                           : repeated(grammar_.choice(std::move(ends)));
+                           : repeated(grammar_.sequence(
+                                 {grammar_.choice(std::move(ends)), blanks()}));
     // Before a call, an answer may be empty.
     const ExprId body =
         grammar_.sequence({grammar_.optional(mark(speech.answerBegin)),
                            holdsCalls() ? end : grammar_.empty(), inner, end});
     if (!speech.reasons())
-      return body;
+      return speech.begunMark(wish_.prompt).empty() ? body : begunReply(inner);
     const std::string_view thoughtEnd = withoutBlanks(speech.reasoningEnd);
     std::vector<std::string_view> marks = {thoughtEnd};
     for (std::string_view each : callMarks())
@@ -148,6 +141,23 @@ private:
     if (const std::string_view begin = withoutBlanks(speech.reasoningBegin);
         !begin.empty())
       ways.push_back(grammar_.sequence({blanks(), mark(begin), inside}));
+    return grammar_.choice(std::move(ways));
+  }
+
+  /// A reply whose first mark the prompt has begun: that of the answer, or of
+  /// the first call.
+  StatusOr<ExprId> begunReply(ExprId inner) {
+    const std::string_view begun = wish_.speech->begunMark(wish_.prompt);
+    std::string_view answer = wish_.speech->answerBegin;
+    answer.remove_prefix(answer.starts_with(begun) ? begun.size() : 0);
+    std::vector<ExprId> ways;
+    if (!wish_.mustCall)
+      ways.push_back(grammar_.sequence({mark(answer), inner}));
+    if (holdsCalls()) {
+      MOE_ASSIGN_OR_RETURN(ExprId first, calls(begun));
+      ways.push_back(
+          grammar_.sequence({first, isFree() ? inner : grammar_.empty()}));
+    }
     return grammar_.choice(std::move(ways));
   }
 
@@ -266,7 +276,7 @@ private:
     }
     const ExprId all =
         grammar_.sequence({before, grammar_.choice(std::move(last)), end});
-    if (!hasBegunMessage(*wish_.speech, wish_.prompt))
+    if (!wish_.speech->hasBegunMessage(wish_.prompt))
       return all;
     std::vector<ExprId> ways = {grammar_.sequence({text, next, all})};
     if (!wish_.mustCall)
@@ -279,54 +289,6 @@ private:
   Grammar grammar_;
   std::optional<CallGrammar> calls_;
 };
-
-/// All that a grammar depends on.
-std::string keyOf(const ReplyWish &wish) {
-  std::string key = fmt::format("reply {} {} {}", wish.mustCall,
-                                wish.isParallel, wish.answerKey);
-  const Speech &speech = *wish.speech;
-  for (const std::string *mark :
-       {&speech.reasoningBegin, &speech.reasoningEnd, &speech.answerBegin})
-    key += "\n" + *mark;
-  for (const std::string &mark : speech.answerEnds)
-    key += "\n" + mark;
-  if (speech.channels) {
-    const Channels &channels = *speech.channels;
-    for (const std::string *mark :
-         {&channels.start, &channels.body, &channels.channel,
-          &channels.reasoning, &channels.answer, &channels.call})
-      key += "\n" + *mark;
-    for (const std::string &mark : channels.ends)
-      key += "\n" + mark;
-  }
-  key += fmt::format("\n{} {}", speech.isInside(wish.prompt),
-                     hasBegunMessage(speech, wish.prompt));
-  if (!wish.tools)
-    return key;
-  for (const ToolFormat &form : *wish.forms) {
-    for (const std::string *mark :
-         {&form.name,          &form.sectionOpen,
-          &form.sectionClose,  &form.open,
-          &form.close,         &form.between,
-          &form.nameClose,     &form.headEnd,
-          &form.attributes,    &form.idOpen,
-          &form.idClose,       &form.nameKey,
-          &form.argumentsKey,  &form.idKey,
-          &form.parameterOpen, &form.parameterNameClose,
-          &form.valueOpen,     &form.parameterClose,
-          &form.textOpen,      &form.textClose})
-      key += "\n" + *mark;
-    for (const auto &[type, text] : form.typeAttributes)
-      key += "\n" + type + text;
-    key += fmt::format("\n{} {} {} {} {}", int(form.body), int(form.values),
-                       form.idIsFirst, form.nameIsId, form.isBare);
-  }
-  for (const Tool &tool : *wish.tools)
-    key +=
-        fmt::format("\n{} {} {}", tool.isStrict,
-                    nlohmann::json(tool.name).dump(), tool.parameters.dump());
-  return key;
-}
 } // namespace
 
 StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish) {
@@ -341,12 +303,14 @@ StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish) {
     return std::shared_ptr<const Automaton>();
   auto make = [&]() -> GrammarCache::Compiled {
     MOE_ASSIGN_OR_RETURN(Grammar grammar, ReplyGrammarBuilder(wanted).run());
-    MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
+    MOE_ASSIGN_OR_RETURN(
+        Automaton automaton,
+        Automaton::compile(grammar, Automaton::kMaxStates, wanted.deadline));
     return std::make_shared<const Automaton>(std::move(automaton));
   };
   if (wanted.answer && wanted.answerKey.empty())
     return make();
-  return sharedGrammars().get(keyOf(wanted), make);
+  return sharedGrammars().get(replyKey(wanted), make);
 }
 
 StatusOr<std::shared_ptr<const Automaton>>

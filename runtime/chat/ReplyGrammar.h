@@ -11,6 +11,7 @@
 #ifndef MOE_RUNTIME_CHAT_REPLYGRAMMAR_H
 #define MOE_RUNTIME_CHAT_REPLYGRAMMAR_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 #include "runtime/chat/Speech.h"
 #include "runtime/constrain/Automaton.h"
@@ -36,12 +37,14 @@ struct ReplyWish {
   const Grammar *answer = nullptr;
   /// What `answer` depends on, for GrammarCache; "": it is not known.
   std::string_view answerKey = {};
+  /// Compiling fails once it has passed.
+  Deadline deadline = {};
 };
 
 /// The grammar of a reply. Fails with Usage, naming the tool and the place in
 /// its schema, if a schema cannot be held to; where calls are not required, the
-/// arguments of a tool that is not strict are then any object. Null if nothing
-/// is to be held.
+/// arguments of a tool that is not strict are then any object. Fails with Usage
+/// too once the deadline has passed. Null if nothing is to be held.
 StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish);
 
 /// The grammar of a reply to `prompt` whose answer follows `answer`.

@@ -69,6 +69,8 @@ ReplySplitter::ReplySplitter(std::shared_ptr<const Speech> speech,
                              std::string_view prompt, bool findsCalls)
     : speech_(std::move(speech)), findsCalls_(findsCalls) {
   if (!speech_->channels) {
+    // The reply goes on with a mark that the prompt has begun.
+    held_ = speech_->begunMark(prompt);
     if (speech_->isInside(prompt))
       place_ = Place::Reasoning;
     else if (!speech_->reasons() && speech_->answerBegin.empty())
@@ -129,7 +131,13 @@ bool ReplySplitter::stepStart(bool isEnd) {
       std::string_view(held_).substr(std::min(first, held_.size()));
   const std::string_view begin = withoutBlanks(speech_->reasoningBegin);
   // A reply may say that it does not reason by the end of its reasoning alone.
-  for (std::string_view mark : {begin, withoutBlanks(speech_->reasoningEnd)}) {
+  // Where an answer begins with a text, only that of the reply's beginning is a
+  // mark.
+  std::string_view answer = withoutBlanks(speech_->answerBegin);
+  if (answer.find(kControlOpen) != answer.npos)
+    answer = {};
+  for (std::string_view mark :
+       {begin, withoutBlanks(speech_->reasoningEnd), answer}) {
     if (!mark.empty() && text.starts_with(mark)) {
       held_.erase(0, first + mark.size());
       startsPart_ = true;
@@ -194,9 +202,24 @@ bool ReplySplitter::stepAnswer(bool isEnd) {
   });
   const std::string_view text = held_;
   if (Found found = firstOf(text, marks); found.at != text.npos) {
-    emitAnswer(text.substr(0, found.at));
-    held_.erase(0, found.at + found.mark.size());
-    return true;
+    // What ends an answer may be the beginning of a call's mark.
+    const std::string_view rest = text.substr(found.at);
+    size_t kept = 0;
+    bool isOpen = false;
+    for (const ToolFormat &form : speech_->calls) {
+      const std::string_view mark = withoutBlanks(form.firstMark());
+      if (!findsCalls_ || !mark.starts_with(found.mark))
+        continue;
+      if (rest.starts_with(mark))
+        kept = std::max(kept, mark.size());
+      isOpen |= mayBecome(rest, mark);
+    }
+    emitAnswer(text.substr(0, found.at + kept));
+    const bool isHeld = kept == 0 && isOpen && !isEnd;
+    held_.erase(0, found.at + (kept > 0 ? kept
+                               : isHeld ? 0
+                                        : found.mark.size()));
+    return !isHeld;
   }
   const size_t keep = isEnd ? 0 : heldBytes(text, marks);
   emitAnswer(text.substr(0, text.size() - keep));

@@ -33,7 +33,8 @@ std::string formText(const ToolFormat &form) {
                : fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}",
                              form.nameKey, form.argumentsKey);
     if (form.body == Body::JsonList)
-      body = "[" + body + (form.sectionClose.starts_with("]") ? "" : "]");
+      body = (form.opensList() ? "" : "[") + body +
+             (form.sectionClose.starts_with("]") ? "" : "]");
     break;
   case Body::NamedJson:
     body = "NAME" + id + form.nameClose + "{\"KEY\": VALUE}";
@@ -60,6 +61,18 @@ bool Speech::isInside(std::string_view prompt) const {
   const std::string begin = namedControls(reasoningBegin);
   const std::string_view mark = withoutBlanks(begin);
   return !mark.empty() && withoutBlanksAtEnd(prompt).ends_with(mark);
+}
+
+std::string_view Speech::begunMark(std::string_view prompt) const {
+  return prompt.ends_with(begun) ? std::string_view(begun) : std::string_view();
+}
+
+bool Speech::hasBegunMessage(std::string_view prompt) const {
+  if (!channels)
+    return false;
+  const size_t at = prompt.rfind(namedControls(channels->start));
+  return at != prompt.npos &&
+         prompt.find(namedControls(channels->body), at) != prompt.npos;
 }
 
 std::vector<std::pair<std::string, std::string>> Speech::rows() const {

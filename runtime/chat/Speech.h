@@ -47,6 +47,9 @@ struct Speech {
   std::vector<std::string> answerEnds;
   /// Whether the model's prompts begin the reasoning themselves.
   bool beginsInside = false;
+  /// What the model's prompts end with that is the beginning of the reply's
+  /// first mark, of the answer or of a call: functionary's ">>>". A text.
+  std::string begun;
   std::optional<Channels> channels;
   /// The forms of calls: the model's own, then others that its prompt shows.
   std::vector<ToolFormat> calls;
@@ -61,6 +64,10 @@ struct Speech {
   /// Whether `prompt`, the text before a reply with the names of control
   /// tokens, has begun the reasoning.
   bool isInside(std::string_view prompt) const;
+  /// `begun` if `prompt` ends with it, else "".
+  std::string_view begunMark(std::string_view prompt) const;
+  /// Whether `prompt` ends inside a message that a header names.
+  bool hasBegunMessage(std::string_view prompt) const;
   /// Lines that describe this to a person, safe to print.
   std::vector<std::pair<std::string, std::string>> rows() const;
 };

@@ -49,10 +49,14 @@ public:
     learnChannels();
     if (!speech_.channels) {
       learnReasoning();
-      learnAnswerEnd();
+      if (!speech_.answerBegin.empty())
+        learnAnswerEnd();
     }
     speech_.beginsInside = speech_.isInside(prompt_);
     learnTools();
+    // What stands behind answers does so behind calls, whose marks do without.
+    if (!speech_.channels && speech_.answerEnds.empty())
+      learnAnswerEnd();
     for (int32_t id = 0; id < tokenizer_.vocabularySize(); ++id)
       if (tokenizer_.isEndOfGeneration(id) && speech_.ends.size() < kMostEnds)
         speech_.ends.emplace_back(tokenizer_.tokenBytes(id));
@@ -202,6 +206,8 @@ private:
     const std::vector<std::string_view> atoms = atomsOf(withoutBlanks(between));
     if (atoms.empty())
       return false;
+    if (fromOwnMessage(before, between))
+      return true;
     // Usually one mark ends the reasoning, and its opening one is known by it.
     const std::string_view end = atoms.front();
     const std::string opener = openerOf(end);
@@ -224,6 +230,31 @@ private:
       return false;
     set(withoutBlanks(begin), rest);
     speech_.answerBegin = marked(answer);
+    return true;
+  }
+
+  /// A reasoning that is a message of its own: the header that prompts end with
+  /// stands behind it too, and marks tell what each message is.
+  bool fromOwnMessage(std::string_view before, std::string_view between) {
+    const std::string_view prompt = withoutBlanksAtEnd(prompt_);
+    size_t at = prompt.size();
+    const std::vector<std::string_view> atoms = atomsOf(prompt);
+    for (size_t i = atoms.size(); i-- > 0;) {
+      at -= atoms[i].size();
+      if (atoms[i].size() > 2 && isSpecial(atoms[i]))
+        break;
+    }
+    const std::string_view header = prompt.substr(at);
+    const std::string_view begin =
+        withoutBlanks(before.substr(commonBegin(before, prompt_).size()));
+    const size_t place = header.empty() ? header.npos : between.find(header);
+    if (place == between.npos || !hasTag(header) || begin.empty())
+      return false;
+    set(begin, withoutBlanks(between.substr(0, place + header.size())));
+    speech_.answerBegin =
+        marked(withoutBlanks(between.substr(place + header.size())));
+    // Another message may follow an answer.
+    speech_.answerEnds = {marked(header)};
     return true;
   }
 
@@ -303,13 +334,14 @@ private:
   }
 
   void learnAnswerEnd() {
-    if (speech_.answerBegin.empty())
-      return;
     // What the model writes behind an answer, up to the end of its turn.
     const std::string tail = marked(answerTail_);
+    std::vector<std::string> ends;
     for (std::string_view atom : atomsOf(tail))
       if (atom.find(kControlOpen) != atom.npos)
-        speech_.answerEnds.emplace_back(atom);
+        ends.emplace_back(atom);
+    speech_.answerEnds.insert(speech_.answerEnds.begin(), ends.begin(),
+                              ends.end());
   }
 
   //===--------------------------------------------------------------------===//
@@ -331,12 +363,21 @@ private:
     CallProbeSetting setting;
     setting.answerHead = answerHead_;
     setting.answerTail = answerTail_;
+    setting.prompt = prompt_;
     setting.answerMarks = speech_.answerEnds;
     setting.answerMarks.insert(
         setting.answerMarks.end(),
         {speech_.answerBegin, speech_.reasoningBegin, speech_.reasoningEnd});
     setting.channels = &speech_.channels;
-    speech_.calls = learnCalls(render_, tokenizer_, setting);
+    LearnedCalls learned = learnCalls(render_, tokenizer_, setting);
+    speech_.calls = std::move(learned.forms);
+    // An answer goes on with the same mark.
+    if (!learned.begun.empty() && answerHead_.size() > prompt_.size() &&
+        answerHead_.starts_with(prompt_)) {
+      speech_.begun = learned.begun;
+      speech_.answerBegin =
+          marked(learned.begun + answerHead_.substr(prompt_.size()));
+    }
   }
 
   const RenderVariables &render_;

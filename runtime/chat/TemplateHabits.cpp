@@ -1,6 +1,9 @@
 #include "runtime/chat/TemplateHabits.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <numeric>
 
 namespace moert {
 
@@ -88,16 +91,20 @@ private:
     if (habits_.wantsToolList)
       tools = Json::array();
     if (hasTools_) {
-      Json parameter = {{"type", "string"}};
-      if (habits_.wantsDescriptions)
-        parameter["description"] = "";
+      Json properties = {{"probed", {{"type", "string"}}}};
+      if (probesTypes_)
+        properties.update({{"probedlist", {{"type", "array"}}},
+                           {"probedobject", {{"type", "object"}}},
+                           {"probednull", {{"type", {"string", "null"}}}}});
+      for (Json &property : properties)
+        fitParameter(property, habits_);
       tools = Json::array({{{"type", "function"},
                             {"function",
                              {{"name", "probe"},
                               {"description", "A tool."},
                               {"parameters",
                                {{"type", "object"},
-                                {"properties", {{"probed", parameter}}},
+                                {"properties", std::move(properties)},
                                 {"required", Json::array()}}}}}}});
     }
     StatusOr<std::string> text = render_({{"messages", messages},
@@ -131,11 +138,13 @@ private:
     return text != rendered({said(unknown, 0), user(1)});
   }
 
+  bool findWishes();
   void findCalls();
   void findReasoningNames();
 
   const RenderVariables &render_;
   bool hasTools_;
+  bool probesTypes_ = true; ///< Tools have parameters of several types.
   TemplateHabits habits_;
 };
 
@@ -205,14 +214,36 @@ void Probe::findReasoningNames() {
     }
 }
 
+/// Finds the fewest wishes with which the template takes a message; none if it
+/// takes it with none of them.
+bool Probe::findWishes() {
+  constexpr bool TemplateHabits::*wishes[] = {
+      &TemplateHabits::wantsToolList, &TemplateHabits::wantsDescriptions,
+      &TemplateHabits::wantsInnerSchemas, &TemplateHabits::wantsNoNullTypes,
+      &TemplateHabits::wantsParts};
+  std::array<unsigned, 1u << std::size(wishes)> sets;
+  std::iota(sets.begin(), sets.end(), 0u);
+  std::ranges::stable_sort(sets, {},
+                           [](unsigned set) { return std::popcount(set); });
+  auto wish = [&](unsigned set) {
+    for (size_t i = 0; i < std::size(wishes); ++i)
+      habits_.*wishes[i] = (set >> i & 1) != 0;
+  };
+  for (unsigned set : sets) {
+    wish(set);
+    if (takes(Json::array({user(0)}), 1))
+      return true;
+  }
+  wish(0);
+  return false;
+}
+
 TemplateHabits Probe::habits() {
-  for (bool TemplateHabits::*member :
-       {&TemplateHabits::wantsToolList, &TemplateHabits::wantsDescriptions,
-        &TemplateHabits::wantsParts})
-    if (!takes(Json::array({user(0)}), 1)) {
-      habits_.*member = true;
-      habits_.*member = takes(Json::array({user(0)}), 1);
-    }
+  // Templates that write no such parameters at all are probed with a text.
+  if (!findWishes()) {
+    probesTypes_ = false;
+    findWishes();
+  }
   // Some templates put instructions behind earlier turns: the order of the two
   // does not matter.
   habits_.systemRole = "";
@@ -255,6 +286,32 @@ TemplateHabits TemplateHabits::plainest() {
       habits.takesAssistantsInARow = false;
   habits.takesCalls = false;
   return habits;
+}
+
+void fitParameter(Json &parameter, const TemplateHabits &habits) {
+  if (!parameter.is_object())
+    return;
+  if (habits.wantsDescriptions)
+    parameter.emplace("description", "");
+  if (auto type = parameter.find("type");
+      habits.wantsNoNullTypes && type != parameter.end()) {
+    Json types = type->is_array() ? *type : Json::array({*type});
+    types.erase(std::remove(types.begin(), types.end(), Json("null")),
+                types.end());
+    if (types.empty())
+      parameter.erase("type");
+    else
+      parameter["type"] = types.size() == 1 ? Json(types[0]) : types;
+  }
+  if (!habits.wantsInnerSchemas)
+    return;
+  for (auto [type, inner] : {std::pair("array", "items"),
+                             std::pair("object", "additionalProperties")})
+    if (parameter.value("type", Json()) == type)
+      parameter.emplace(inner, Json::object());
+  for (const char *inner : {"items", "additionalProperties"})
+    if (auto found = parameter.find(inner); found != parameter.end())
+      fitParameter(*found, habits);
 }
 
 TemplateHabits habitsOf(const RenderVariables &render, bool hasTools) {

@@ -30,6 +30,11 @@ struct TemplateHabits {
   bool wantsToolList = false;
   /// Each parameter of a tool has a description, if only "".
   bool wantsDescriptions = false;
+  /// A parameter that is a list has `items`, and one that is an object has
+  /// `additionalProperties`, if only {}.
+  bool wantsInnerSchemas = false;
+  /// The type of a parameter is never null, which some write without end.
+  bool wantsNoNullTypes = false;
 
   /// The role of instructions in front of all messages: "system", "developer",
   /// or "" if the template takes none of them.
@@ -74,6 +79,11 @@ struct TemplateHabits {
 /// Renders the variables of a template: an object with `messages` and others.
 using RenderVariables =
     std::function<StatusOr<std::string>(const nlohmann::ordered_json &)>;
+
+/// Gives the schema of a tool's parameter the members that the template counts
+/// on and that have no effect.
+void fitParameter(nlohmann::ordered_json &parameter,
+                  const TemplateHabits &habits);
 
 /// The habits of a template, with or without tools: some write calls only
 /// beside the tools.

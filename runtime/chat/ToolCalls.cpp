@@ -1,6 +1,7 @@
 #include "runtime/chat/ToolCalls.h"
 
 #include "runtime/base/Text.h"
+#include "runtime/chat/MarkText.h"
 #include "runtime/chat/Speech.h"
 #include "runtime/text/StreamDecoder.h"
 
@@ -314,9 +315,11 @@ bool ToolCallParser::stepText() {
 }
 
 void ToolCallParser::enterForm(bool isSection) {
-  // Any text may have a bracket.
+  // Any text may have a bracket, or a word.
+  const bool isWord = !hasTag(form_->firstMark()) &&
+                      form_->firstMark().find('<') == std::string::npos;
   needsKnownTool_ = (!isSection && !form_->sectionOpen.empty()) ||
-                    (form_->body == Body::Keywords && isTentative_);
+                    (form_->body == Body::Keywords && isTentative_) || isWord;
   isInSection_ = isSection;
   hasBegun_ = false;
   if (isSection)

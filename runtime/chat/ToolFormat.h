@@ -79,6 +79,9 @@ struct ToolFormat {
   const std::string &firstMark() const {
     return sectionOpen.empty() ? open : sectionOpen;
   }
+  /// Of JsonList: whether sectionOpen ends with the bracket that opens the
+  /// list. It does where nothing else tells the mark from a word of a text.
+  bool opensList() const { return sectionOpen.ends_with('['); }
   /// The attributes of a value of this JSON type; "" if it has none.
   std::string attributesOf(const std::string &type) const;
 };

@@ -16,14 +16,16 @@ class AutomatonBuilder {
 public:
   using StateId = Automaton::StateId;
 
-  AutomatonBuilder(const Grammar &grammar, size_t maxStates)
-      : grammar_(grammar), maxStates_(maxStates),
+  AutomatonBuilder(const Grammar &grammar, size_t maxStates,
+                   const Deadline &deadline)
+      : grammar_(grammar), maxStates_(maxStates), deadline_(deadline),
         entries_(size_t(grammar.ruleCount()), Automaton::kNone) {}
 
   StatusOr<Automaton> run() {
     MOE_RETURN_IF_ERROR(grammar_.check());
     entryOf(0);
     for (size_t i = 0; i < open_.size(); ++i) {
+      MOE_RETURN_IF_ERROR(deadline_.check("compiling the grammar"));
       StateId end = addState();
       if (auto scanner = scannerOfRule(grammar_, open_[i]))
         addScan(scanner, entries_[size_t(open_[i])], end);
@@ -275,6 +277,7 @@ private:
 
   const Grammar &grammar_;
   size_t maxStates_;
+  const Deadline deadline_;
   Automaton automaton_;
   std::vector<StateId> entries_; ///< Indexed by rule.
   std::unordered_map<const Scanner *, int32_t> scanIds_;
@@ -306,9 +309,9 @@ size_t Automaton::bytes() const {
   return sum;
 }
 
-StatusOr<Automaton> Automaton::compile(const Grammar &grammar,
-                                       size_t maxStates) {
-  return AutomatonBuilder(grammar, maxStates).run();
+StatusOr<Automaton> Automaton::compile(const Grammar &grammar, size_t maxStates,
+                                       const Deadline &deadline) {
+  return AutomatonBuilder(grammar, maxStates, deadline).run();
 }
 
 } // namespace moert

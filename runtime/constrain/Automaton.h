@@ -14,6 +14,7 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_AUTOMATON_H
 #define MOE_RUNTIME_CONSTRAIN_AUTOMATON_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/constrain/Grammar.h"
 
 #include <span>
@@ -78,9 +79,11 @@ public:
   };
 
   /// Checks the grammar and compiles it. Fails with Usage if it has more than
-  /// `maxStates` states when repetitions are written out.
+  /// `maxStates` states when repetitions are written out, or once the deadline
+  /// has passed.
   static StatusOr<Automaton> compile(const Grammar &grammar,
-                                     size_t maxStates = kMaxStates);
+                                     size_t maxStates = kMaxStates,
+                                     const Deadline &deadline = {});
 
   const State &operator[](StateId id) const { return states_[size_t(id)]; }
   StateId start() const { return 0; }

@@ -23,7 +23,8 @@ constexpr int32_t kMostRules = 5000;
 
 class GbnfParser {
 public:
-  explicit GbnfParser(std::string_view text) : text_("grammar", text) {}
+  GbnfParser(std::string_view text, const Deadline &deadline)
+      : text_("grammar", text), deadline_(deadline) {}
 
   StatusOr<Grammar> run() {
     grammar_.declare("root");
@@ -106,6 +107,7 @@ private:
   }
 
   StatusOr<ExprId> item(int depth) {
+    MOE_RETURN_IF_ERROR(deadline_.check("reading the grammar"));
     if (text_.take("(")) {
       MOE_ASSIGN_OR_RETURN(ExprId inner, alternatives(depth + 1));
       if (!text_.take(")"))
@@ -195,12 +197,13 @@ private:
   }
 
   GrammarText text_;
+  const Deadline deadline_;
   Grammar grammar_;
 };
 } // namespace
 
-StatusOr<Grammar> parseGbnf(std::string_view text) {
-  return GbnfParser(text).run();
+StatusOr<Grammar> parseGbnf(std::string_view text, const Deadline &deadline) {
+  return GbnfParser(text, deadline).run();
 }
 
 } // namespace moert

@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_GBNF_H
 #define MOE_RUNTIME_CONSTRAIN_GBNF_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/constrain/Grammar.h"
 
 #include <string_view>
@@ -17,8 +18,9 @@ namespace moert {
 /// The text is described by the rule `root`. Inside parentheses and after
 /// `::=` and `|` an alternative may continue on the next line. Escapes are
 /// \n \r \t \\ \" \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH. Fails with Usage and a
-/// position.
-StatusOr<Grammar> parseGbnf(std::string_view text);
+/// position, or once the deadline has passed.
+StatusOr<Grammar> parseGbnf(std::string_view text,
+                            const Deadline &deadline = {});
 
 } // namespace moert
 

@@ -2,8 +2,8 @@
 //
 // Translates a JSON schema (draft 2020-12, with the spellings of older drafts
 // and OpenAPI's nullable) into the grammar of the JSON texts that it accepts:
-// members in any order, strings in every spelling, integers such as 15, 15.0 and
-// 1.5e1, white space of up to 128 characters and 8 line ends wherever JSON
+// members in any order, strings in every spelling, integers such as 15, 15.0
+// and 1.5e1, white space of up to 128 characters and 8 line ends wherever JSON
 // allows it. Numbers are held to bounds and multipleOf in every digit, as
 // decimals (NumberScanner.h says which spellings are left out); a bound that
 // is no integer of 64 bits is the shortest decimal of the double that it is
@@ -25,6 +25,7 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_JSONSCHEMA_H
 #define MOE_RUNTIME_CONSTRAIN_JSONSCHEMA_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/constrain/Grammar.h"
 
 #include <nlohmann/json.hpp>
@@ -53,17 +54,18 @@ struct JsonTextOptions {
 };
 
 /// Returns the grammar of JSON texts that `schema` accepts. Fails with Usage;
-/// the message has the JSON pointer of what is wrong or cannot be held.
+/// the message has the JSON pointer of what is wrong or cannot be held, or says
+/// that the deadline has passed.
 StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
-                                  const JsonTextOptions &options = {});
+                                  const JsonTextOptions &options = {},
+                                  const Deadline &deadline = {});
 
 /// Adds the strings that `schema` accepts, as plain text without quotes and
 /// escapes, in which `end`, if it is not "", is nowhere: for texts between
-/// marks. Absent if it
-/// accepts no string. Fails as parseJsonSchema() does.
+/// marks. Absent if it accepts no string. Fails as parseJsonSchema() does.
 StatusOr<std::optional<ExprId>>
 addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
-             std::string_view end);
+             std::string_view end, const Deadline &deadline = {});
 
 /// Adds any text in which `mark`, if it is not "", is nowhere.
 ExprId addTextWithout(Grammar &grammar, std::string_view mark);

@@ -236,7 +236,7 @@ struct Amounts {
   /// Whether there is one from `from` on and, if it is present, below `to`.
   /// Where that takes too many digits, the answer is yes.
   bool anyFrom(const Decimal &from, const std::optional<Decimal> &to) const {
-    // Of equal bounds, the one that excludes more counts.
+    // Where two bounds are equal, the one that excludes more counts.
     const bool isLeast = from < least || (from == least && !from.hasMore);
     const Decimal first = isLeast ? least : from;
     const bool excludesFirst = isLeast ? excludesLeast : from.hasMore;

@@ -181,12 +181,14 @@ private:
 
 class Merger {
 public:
-  explicit Merger(const SchemaSource &source) : source_(source) {}
+  Merger(const SchemaSource &source, const Deadline &deadline)
+      : source_(source), deadline_(deadline) {}
 
-  MergedSchema run(const Json &schema) {
+  StatusOr<MergedSchema> run(const Json &schema) {
     std::vector<Json> ways = {Json::object()};
     add(ways, schema, 0);
-    return {std::move(ways), isExact_};
+    MOE_RETURN_IF_ERROR(deadline_.check(kCompilingSchema));
+    return MergedSchema{std::move(ways), isExact_};
   }
 
 private:
@@ -198,12 +200,13 @@ private:
       return;
     }
     // References can double what is merged with every one.
-    if (depth > kDeepestMerge || --left_ < 0) {
+    if (depth > kDeepestMerge || --left_ < 0 || deadline_.hasPassed()) {
       isExact_ = false;
       return;
     }
     for (Json &way : ways)
-      isExact_ &= WordMerger(way).add(schema);
+      if (!deadline_.hasPassed())
+        isExact_ &= WordMerger(way).add(schema);
     if (auto it = schema.find("$ref"); it != schema.end())
       add(ways, source_.references.at(it->get<std::string>()), depth + 1);
     if (auto all = schema.find("allOf"); all != schema.end())
@@ -258,6 +261,7 @@ private:
   }
 
   const SchemaSource &source_;
+  const Deadline &deadline_;
   bool isExact_ = true;
   int left_ = kMostMerged;
 };
@@ -337,8 +341,10 @@ bool isCombined(const Json &schema) {
   });
 }
 
-MergedSchema mergedSchema(const Json &schema, const SchemaSource &source) {
-  return Merger(source).run(schema);
+StatusOr<MergedSchema> mergedSchema(const Json &schema,
+                                    const SchemaSource &source,
+                                    const Deadline &deadline) {
+  return Merger(source, deadline).run(schema);
 }
 
 bool areDisjoint(const Json &schemas, const SchemaSource &source) {

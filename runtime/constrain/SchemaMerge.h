@@ -23,9 +23,11 @@ struct MergedSchema {
 bool isCombined(const nlohmann::json &schema);
 
 /// Merges what a schema (SchemaSource) combines: the keywords of allOf are
-/// those of one schema, those of anyOf and oneOf of several ones.
-MergedSchema mergedSchema(const nlohmann::json &schema,
-                          const SchemaSource &source);
+/// those of one schema, those of anyOf and oneOf of several ones. Fails with
+/// Usage once the deadline has passed.
+StatusOr<MergedSchema> mergedSchema(const nlohmann::json &schema,
+                                    const SchemaSource &source,
+                                    const Deadline &deadline);
 
 /// Follows references that have nothing beside them. Null if that ends at a
 /// boolean, or does not end.

@@ -76,7 +76,8 @@ std::string decoded(std::string_view text) {
 
 class SchemaReader {
 public:
-  explicit SchemaReader(const Source &root) : root_(root) {}
+  SchemaReader(const Source &root, const Deadline &deadline)
+      : root_(root), deadline_(deadline) {}
 
   StatusOr<SchemaSource> run() {
     MOE_ASSIGN_OR_RETURN(result_.root, read(root_, {}, 0));
@@ -117,6 +118,7 @@ private:
     if (++count_ > kMaxSchemas)
       return at.error("the whole has more than " + std::to_string(kMaxSchemas) +
                       " schemas");
+    MOE_RETURN_IF_ERROR(deadline_.check(kCompilingSchema));
     if (schema.is_boolean())
       return Json(schema.get<bool>());
     if (!schema.is_object())
@@ -534,6 +536,7 @@ private:
   }
 
   const Source &root_;
+  const Deadline deadline_;
   SchemaSource result_;
   std::set<std::string> seen_; ///< References.
   std::vector<std::pair<std::string, Place>> open_;
@@ -541,8 +544,9 @@ private:
 };
 } // namespace
 
-StatusOr<SchemaSource> SchemaSource::read(const Source &schema) {
-  return SchemaReader(schema).run();
+StatusOr<SchemaSource> SchemaSource::read(const Source &schema,
+                                          const Deadline &deadline) {
+  return SchemaReader(schema, deadline).run();
 }
 
 } // namespace moert

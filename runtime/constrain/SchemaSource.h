@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_SCHEMASOURCE_H
 #define MOE_RUNTIME_CONSTRAIN_SCHEMASOURCE_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 
 #include <map>
@@ -22,8 +23,12 @@ struct SchemaSource {
   std::map<std::string, nlohmann::json> references;
 
   /// Fails with Usage; the message has the JSON pointer of what is wrong.
-  static StatusOr<SchemaSource> read(const nlohmann::ordered_json &schema);
+  static StatusOr<SchemaSource> read(const nlohmann::ordered_json &schema,
+                                     const Deadline &deadline = {});
 };
+
+/// What takes too long where a deadline passes (Deadline::check).
+inline constexpr std::string_view kCompilingSchema = "compiling the schema";
 
 /// Returns Usage for a place in a schema, a JSON pointer without its #.
 Status schemaError(std::string_view pointer, std::string_view message);

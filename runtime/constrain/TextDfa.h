@@ -14,17 +14,17 @@
 
 namespace moert {
 
-/// Code points that lead to the same states wherever one is: those between two
-/// neighbours of a list of borders.
+/// Classes of code points that lead to the same states wherever one is. A class
+/// is the code points from one border of a list up to the next one.
 class CharClasses {
 public:
   CharClasses() : CharClasses(std::vector<uint32_t>()) {}
   explicit CharClasses(std::vector<uint32_t> borders);
 
   size_t of(uint32_t c) const;
-  /// Those that have characters of ASCII, which come first.
+  /// The number of classes that have characters of ASCII. They come first.
   size_t asciiCount() const { return of(0x7F) + 1; }
-  /// The first code points of the classes, ascending from 0.
+  /// The first code point of each class. They ascend from 0.
   const std::vector<uint32_t> &borders() const { return borders_; }
 
 private:
@@ -32,8 +32,8 @@ private:
   uint16_t ascii_[0x80];
 };
 
-/// The targets of states by class, as far as they are known. Other classes than
-/// those of ASCII are many and rarely used, and take no room in each state.
+/// The targets of states by class, as far as they are known. The classes beyond
+/// ASCII are many and rarely used: they take no room in each state.
 class Transitions {
 public:
   static constexpr int32_t kUnknown = -2;
@@ -41,7 +41,8 @@ public:
 
   int32_t find(int32_t from, size_t at) const;
   void set(int32_t from, size_t at, int32_t to);
-  /// Makes those that lead to one of these dead: -1.
+  /// Makes each transition to a state of which `isDead` is true lead to -1,
+  /// from where nothing leads on.
   void kill(const std::function<bool(int32_t)> &isDead);
 
 private:
@@ -50,8 +51,9 @@ private:
   std::unordered_map<uint64_t, int32_t> others_;
 };
 
-/// The subsets of an automaton's states that texts lead to, made when they are
-/// first reached. Not for several threads; copies are independent.
+/// A deterministic automaton whose states are the subsets of an automaton's
+/// states that texts lead to. Each is made when a text first reaches it.
+/// Threads may not share one; copies are independent.
 class SubsetDfa {
 public:
   using StateId = int32_t;
@@ -60,21 +62,25 @@ public:
   explicit SubsetDfa(std::shared_ptr<const CharNfa> nfa);
 
   StateId start() const { return 0; }
-  /// The state after another code point; kDead: no text goes on like this.
+  /// Returns the state after another code point, or kDead if no text goes on
+  /// with it.
   StateId next(StateId from, uint32_t c);
   bool accepts(StateId state);
   const CharClasses &classes() const { return classes_; }
-  /// A measure of the work so far: states that were looked at.
+  /// Returns how many states have been looked at so far, as a measure of work.
   uint64_t work() const { return work_; }
 
 private:
   struct State {
-    std::vector<CharNfa::StateId> members; ///< Sorted; before free edges.
+    /// The states that code points lead to, sorted. What free edges add is not
+    /// among them.
+    std::vector<CharNfa::StateId> members;
     bool isStart, afterWord;
-    int8_t accepts = -1; ///< -1: not known.
+    int8_t accepts = -1; ///< 0 or 1, or -1 while it is not known.
   };
   StateId find(std::vector<CharNfa::StateId> members, bool afterWord);
-  /// All states that edges without a code point lead to.
+  /// Returns the state's members and all states that edges without a code point
+  /// lead to from them.
   std::vector<CharNfa::StateId> closed(const State &state, bool isEnd,
                                        bool beforeWord);
 
@@ -88,12 +94,12 @@ private:
   uint64_t work_ = 0;
 };
 
-/// One of the conditions that a text has to meet: an automaton or a list, and
-/// the other one is null.
+/// One of the conditions that a text has to meet. It is an automaton or a list;
+/// the other one of the two is null.
 struct TextCondition {
   std::shared_ptr<const CharNfa> nfa = {};
   std::shared_ptr<const TextList> list = {};
-  bool isNegated = false; ///< The text must not be one of theirs.
+  bool isNegated = false; ///< The text must be none that they accept.
   bool operator==(const TextCondition &other) const {
     auto equal = [](const auto &one, const auto &two) {
       return one == two || (one && two && *one == *two);
@@ -103,13 +109,14 @@ struct TextCondition {
   }
 };
 
-/// Texts that meet all conditions. Not for several threads; copies are
-/// independent.
+/// A deterministic automaton of the texts that meet all conditions. Threads may
+/// not share one; copies are independent.
 class TextDfa {
 public:
   using StateId = int32_t;
   static constexpr StateId kDead = -1;
-  static constexpr int32_t kFar = INT32_MAX; ///< No distance, or not known.
+  /// Stands for a distance that has no limit or is not known.
+  static constexpr int32_t kFar = INT32_MAX;
 
   explicit TextDfa(const std::vector<TextCondition> &conditions);
 
@@ -117,41 +124,46 @@ public:
   StateId next(StateId from, uint32_t c);
   bool accepts(StateId state);
 
-  /// The list, if that is the only condition and is not negated.
+  /// Returns the list if it is the only condition and is not negated, else
+  /// null.
   const TextList *onlyList() const {
     return isOnlyNegated_ ? nullptr : only_.get();
   }
-  /// Leaves out texts of the only list whose bit is set; null: none. They must
-  /// live until the next call.
+  /// Leaves out the texts of the only list whose bits are set, or none of them
+  /// if `without` is null. The bits must live until the next call.
   void leaveOut(const Bits *without) { without_ = without; }
 
   /// Finds how far states are from the ends of texts, within a limit of states
-  /// and work. Afterwards states from which no text ends are dead. Not for a
-  /// list alone.
+  /// and work. Afterwards states from which no text ends are dead. It must not
+  /// be called where a list is the only condition.
   void explore(size_t maxStates, uint64_t maxWork);
   bool isExplored() const { return !fewest_.empty(); }
-  /// The fewest code points that still complete a text; 0 if not explored.
+  /// Returns the fewest code points that complete a text from this state, or 0
+  /// if that has not been explored.
   int32_t fewest(StateId state) const {
-    if (isOnlyNegated_) // Some character leads on to a text that is not listed.
+    // From a listed text some character leads on to one that is not listed.
+    if (isOnlyNegated_)
       return state != kUnlisted && only_->accepts(state);
     return isExplored() ? fewest_[size_t(state)] : 0;
   }
-  /// The most code points that still can follow; kFar: no limit, or not
-  /// explored.
+  /// Returns the most code points that can follow. It is kFar if they have no
+  /// limit or if that has not been explored.
   int32_t most(StateId state) const {
     return isExplored() ? most_[size_t(state)] : kFar;
   }
-  /// Whether it makes states: not of a list alone, nor of no condition.
+  /// Whether it makes states. It makes none if a list is the only condition, or
+  /// if there is no condition.
   bool learns() const { return !parts_.empty(); }
   uint64_t work() const;
   size_t stateCount() const { return states_.size(); }
-  /// The next code point after `c` that may lead to another state than `c`;
-  /// above CharSet::kMaxCodePoint: there is none.
+  /// Returns the next code point after `c` that may lead to another state than
+  /// `c`. If there is none, it is above CharSet::kMaxCodePoint.
   uint32_t nextDifferent(StateId state, uint32_t c) const;
 
 private:
+  /// A condition: an automaton, or a list if there is no automaton.
   struct Part {
-    std::optional<SubsetDfa> dfa; ///< Or a list.
+    std::optional<SubsetDfa> dfa;
     std::shared_ptr<const TextList> list;
     bool isNegated;
 
@@ -166,16 +178,17 @@ private:
   void findMost();
   template <class Visit> void visitTargets(StateId state, Visit visit);
 
-  /// A list that is the only condition. Its states are those of this automaton,
-  /// and kUnlisted is where no text of it is left.
+  /// The list that is the only condition, or null. Its states are then those of
+  /// this automaton; a negated one is at kUnlisted where no listed text is
+  /// left.
   std::shared_ptr<const TextList> only_;
   bool isOnlyNegated_ = false;
   static constexpr StateId kUnlisted = -2;
   const Bits *without_ = nullptr;
   std::vector<Part> parts_;
-  CharClasses classes_; ///< Of all together.
+  CharClasses classes_; ///< The borders are those of all parts.
   Transitions next_;
-  std::vector<std::vector<int32_t>> states_; ///< Those of the parts.
+  std::vector<std::vector<int32_t>> states_; ///< Each has one of each part.
   std::map<std::vector<int32_t>, StateId> ids_;
   std::vector<int32_t> fewest_, most_;
   uint64_t listWork_ = 0;

@@ -360,15 +360,26 @@ const BpeModel::Pair *BpeModel::pairOf(int32_t left, int32_t right) const {
 }
 
 template <typename Queue>
-void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
+Status BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue,
+                          const Deadline &deadline) const {
+  constexpr size_t often = 4096;
+  size_t steps = 0;
+  auto mayGoOn = [&] {
+    return ++steps % often == 0 ? deadline.check("cutting a long word into "
+                                                 "tokens")
+                                : Status::ok();
+  };
   queue.reset(rankCount_);
   auto offer = [&](uint32_t left, uint32_t right) {
     if (const Pair *pair = pairOf(nodes[left].symbol, nodes[right].symbol))
       queue.push({pair->rank, left});
   };
-  for (uint32_t i = 0; nodes[i].next != noNode; i = nodes[i].next)
+  for (uint32_t i = 0; nodes[i].next != noNode; i = nodes[i].next) {
+    MOE_RETURN_IF_ERROR(mayGoOn());
     offer(i, nodes[i].next);
+  }
   while (!queue.empty()) {
+    MOE_RETURN_IF_ERROR(mayGoOn());
     MergeCandidate candidate = queue.pop();
     Scratch::Node &left = nodes[candidate.position];
     if (left.next == noNode)
@@ -388,6 +399,7 @@ void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
     if (left.previous != noNode)
       offer(left.previous, candidate.position);
   }
+  return Status::ok();
 }
 
 Status BpeModel::encodeByte(uint8_t byte, std::vector<int32_t> &out) const {
@@ -443,7 +455,8 @@ void BpeModel::splitIntoSymbols(std::string_view word,
 }
 
 Status BpeModel::encodeWord(std::string_view word, Scratch &scratch,
-                            std::vector<int32_t> &out) const {
+                            std::vector<int32_t> &out,
+                            const Deadline &deadline) const {
   if (word.empty())
     return Status::ok();
   if (word.size() == 1 && alphabet_ == Alphabet::Bytes)
@@ -451,10 +464,9 @@ Status BpeModel::encodeWord(std::string_view word, Scratch &scratch,
 
   auto &nodes = scratch.nodes;
   splitIntoSymbols(word, nodes);
-  if (word.size() < longWord)
-    mergeAll(nodes, scratch.shortQueue);
-  else
-    mergeAll(nodes, scratch.longQueue);
+  MOE_RETURN_IF_ERROR(word.size() < longWord
+                          ? mergeAll(nodes, scratch.shortQueue, deadline)
+                          : mergeAll(nodes, scratch.longQueue, deadline));
 
   for (uint32_t i = 0; i != noNode; i = nodes[i].next) {
     int32_t symbol = nodes[i].symbol;

@@ -19,6 +19,7 @@
 #ifndef MOE_RUNTIME_TEXT_BPEMODEL_H
 #define MOE_RUNTIME_TEXT_BPEMODEL_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/base/Status.h"
 #include "runtime/text/MergeQueue.h"
 #include "runtime/text/TokenizerSpec.h"
@@ -53,9 +54,11 @@ public:
 
   /// Appends the tokens of `word`, which is UTF-8 if the alphabet is
   /// Characters, and any bytes otherwise. O(n log n) for any text and merges;
-  /// O(n) for runs of one character, as they occur in practice.
+  /// O(n) for runs of one character, as they occur in practice. Fails once the
+  /// deadline has passed, which is looked at every few thousand merges.
   Status encodeWord(std::string_view word, Scratch &scratch,
-                    std::vector<int32_t> &out) const;
+                    std::vector<int32_t> &out,
+                    const Deadline &deadline = {}) const;
 
   /// Appends the token of one byte. If the byte has none, appends the unknown
   /// token, or else the tokens of U+FFFD; it is an error if there is neither.
@@ -106,7 +109,8 @@ private:
   void splitIntoSymbols(std::string_view word,
                         std::vector<Scratch::Node> &nodes) const;
   template <typename Queue>
-  void mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const;
+  Status mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue,
+                  const Deadline &deadline) const;
   Status encodeUnmerged(std::string_view bytes,
                         std::vector<int32_t> &out) const;
 

@@ -51,11 +51,16 @@ constexpr std::string_view endOfInfillNames[] = {
 };
 
 /// Names that end a turn only in a vocabulary that has both; in others they
-/// begin a turn.
-constexpr std::string_view glmTurnNames[] = {"<|user|>", "<|observation|>"};
+/// begin a turn, or are anything else.
+constexpr std::string_view endOfTurnPairs[][2] = {
+    {"<|user|>", "<|observation|>"}, // GLM
+    {"<|flush|>", "<|calls|>"},      // Solar Open: of an answer, of calls
+};
 
-/// Ends a message, but not the turn, in a vocabulary that has "<|return|>".
-constexpr std::string_view gptOssMessageEnd = "<|end|>";
+/// Ends a message, but not the turn, in a vocabulary that has one of the
+/// others.
+constexpr std::string_view messageEndName = "<|end|>";
+constexpr std::string_view endsOfMessages[] = {"<|return|>", "<|flush|>"};
 
 Status checkIds(const TokenizerSpec &spec) {
   struct Named {
@@ -111,16 +116,18 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
     add(name);
   for (std::string_view name : endOfInfillNames)
     add(name);
-  if (std::ranges::all_of(glmTurnNames,
-                          [&](auto name) { return named.contains(name); }))
-    for (std::string_view name : glmTurnNames)
-      add(name);
+  for (const auto &pair : endOfTurnPairs)
+    if (named.contains(pair[0]) && named.contains(pair[1]))
+      for (std::string_view name : pair)
+        add(name);
   for (std::optional<int32_t> id : {spec.eos, spec.eot})
     if (id)
       ends.push_back(*id);
-  // Some gpt-oss files declare it as eot.
-  auto messageEnd = named.find(gptOssMessageEnd);
-  if (messageEnd != named.end() && named.contains("<|return|>"))
+  // Some files declare it as eot all the same.
+  auto messageEnd = named.find(messageEndName);
+  if (messageEnd != named.end() &&
+      std::ranges::any_of(endsOfMessages,
+                          [&](auto name) { return named.contains(name); }))
     std::erase(ends, messageEnd->second);
   std::ranges::sort(ends);
   return ends;
@@ -337,7 +344,7 @@ Status Tokenizer::Impl::encodeUtf8(std::string_view text, Run &run) const {
     bool mayBeWhole = preTokenizer && preTokenizer->takesWhole(word);
     int32_t whole = mayBeWhole ? model.find(word) : -1;
     if (whole < 0)
-      return model.encodeWord(word, run.merging, run.ids);
+      return model.encodeWord(word, run.merging, run.ids, run.options.deadline);
     run.ids.push_back(whole);
     return Status::ok();
   });

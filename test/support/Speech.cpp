@@ -32,25 +32,69 @@ std::vector<std::string> controlsOf(const std::string &source) {
   return {found.begin(), found.end()};
 }
 
+/// What a template writes of a question and a message of the assistant.
+std::string written(const std::string &source, const Json &message) {
+  const Json messages = {{{"role", "user"}, {"content", "zq"}}, message};
+  Json variables = {{"messages", messages}};
+  const ChatTemplate parsed = *ChatTemplate::parse(source);
+  auto render = [&] {
+    return parsed.render({.json = variables.dump(),
+                          .strings = {{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"functions", "[]"},
+                                      {"datetime", "2026-01-01"}}});
+  };
+  if (auto text = render())
+    return *text;
+  variables["tools"] = Json::array();
+  auto text = render();
+  return text ? *text : std::string();
+}
+
 /// What a template writes behind an answer: the token that ends a turn.
 std::string endOf(const std::string &source) {
-  const Json messages = {{{"role", "user"}, {"content", "zq"}},
-                         {{"role", "assistant"}, {"content", "zqanswer"}}};
-  auto text = ChatTemplate::parse(source)->render(
-      {.json = Json({{"messages", messages}}).dump(),
-       .strings = {{"bos_token", "<s>"}, {"eos_token", "</s>"}}});
-  const size_t at = text ? text->rfind("zqanswer") : std::string::npos;
+  const std::string text =
+      written(source, {{"role", "assistant"}, {"content", "zqanswer"}});
+  const size_t at = text.rfind("zqanswer");
   if (at == std::string::npos)
     return "</s>";
   const std::string_view rest =
-      withoutBlanks(std::string_view(*text).substr(at + 8));
+      withoutBlanks(std::string_view(text).substr(at + 8));
   const std::vector<std::string_view> atoms = atomsOf(rest);
+  std::string end = rest.starts_with("[e~[") ? "[e~[" : "</s>";
   for (std::string_view atom : atoms)
     if (atom.size() > 2 && atom.find("close") == atom.npos &&
         atom.find("END_TEXT") == atom.npos &&
-        atom.find("END_RESPONSE") == atom.npos)
-      return std::string(atom);
-  return rest.starts_with("[e~[") ? "[e~[" : "</s>";
+        atom.find("END_RESPONSE") == atom.npos) {
+      end = atom;
+      break;
+    }
+  // What stands behind a reasoning, or before a call, does not end a turn.
+  const std::string thought =
+      written(source, {{"role", "assistant"},
+                       {"content", "zqanswer"},
+                       {"reasoning", "zqthought"},
+                       {"reasoning_content", "zqthought"}});
+  const std::string called = written(
+      source,
+      {{"role", "assistant"},
+       {"content", ""},
+       {"tool_calls", Json::array({{{"id", "zqidaaa01"},
+                                    {"type", "function"},
+                                    {"function",
+                                     {{"name", "zqcall"},
+                                      {"arguments", Json::object()}}}}})}});
+  const size_t head = text.find("zqanswer") - text.rfind("zq", at - 1);
+  auto isBetween = [&](const std::string &all, size_t from, const char *until) {
+    const size_t place = all.find(end, from);
+    return from != all.npos && place < all.find(until, from) &&
+           all.find(until, from) != all.npos;
+  };
+  const size_t question = called.find("zq");
+  return isBetween(thought, thought.find("zqthought"), "zqanswer") ||
+                 isBetween(called, question + head, "zqcall")
+             ? "</s>"
+             : end;
 }
 
 /// What is wrong with a turn that came back; "" if nothing is.
@@ -109,7 +153,17 @@ void show(const std::string &path) {
       continue;
     }
     trip.tokenize(trip.tokenizer(), random);
-    std::string fault = difference(turn, trip.hear(trip.tokenizer()));
+    Heard heard = trip.hear(trip.tokenizer());
+    // Some write the text beside a call as reasoning.
+    if (isWritten && !turn.calls.empty() && heard.turn.content.empty() &&
+        !turn.content.empty() &&
+        heard.turn.reasoning.find(turn.content) != std::string::npos &&
+        trip.speak(turn)) {
+      isWritten = false;
+      trip.tokenize(trip.tokenizer(), random);
+      heard = trip.hear(trip.tokenizer());
+    }
+    std::string fault = difference(turn, heard);
     if (fault.empty() && !turn.calls.empty())
       fault = trip.masked(trip.tokenizer(), turn.content.empty());
     if (fault.empty())

@@ -4,6 +4,9 @@
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/MatcherPool.h"
 #include "runtime/constrain/Regex.h"
+#include "runtime/constrain/SchemaMerge.h"
+#include "runtime/constrain/SchemaTranslator.h"
+#include "test/unit/PassedDeadline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -482,6 +485,32 @@ TEST(Constrain, SchemasThatAreWrongNameTheirPlace) {
   EXPECT_THAT(failureOfSchema(R"({"minItems": -1})"), HasSubstr("#/minItems"));
   EXPECT_THAT(failureOfSchema("false"), HasSubstr("no value fits"));
   EXPECT_THAT(failureOfSchema(R"({"not": {}})"), HasSubstr("no value fits"));
+}
+
+/// Nothing is compiled once the deadline has passed.
+TEST(Constrain, CompilingEndsWithItsDeadline) {
+  const Deadline passed = moetest::passedDeadline();
+  const auto takes = HasSubstr("takes longer than");
+  const auto schema = nlohmann::ordered_json::parse(
+      R"({"anyOf": [{"type": "object"}, {"enum": [1]}], "minProperties": 1})");
+  EXPECT_THAT(parseJsonSchema(schema, {}, passed).status().message(), takes);
+  Grammar plain;
+  EXPECT_THAT(addPlainText(plain, schema, "", passed).status().message(),
+              takes);
+  EXPECT_THAT(parseGbnf("root ::= \"a\"", passed).status().message(), takes);
+  EXPECT_THAT(Automaton::compile(*parseGbnf("root ::= \"a\""),
+                                 Automaton::kMaxStates, passed)
+                  .status()
+                  .message(),
+              takes);
+  // Each stage looks at the time: none of them is the only one that does.
+  auto source = SchemaSource::read(schema);
+  ASSERT_TRUE(source);
+  EXPECT_THAT(mergedSchema(source->root, *source, passed).status().message(),
+              takes);
+  EXPECT_THAT(SchemaSource::read(schema, passed).status().message(), takes);
+  EXPECT_THAT(SchemaTranslator(*source, {}, passed).run().status().message(),
+              takes);
 }
 
 TEST(Constrain, WithoutSpacesATextHasOneForm) {

@@ -468,6 +468,75 @@ inline std::vector<FamilyTemplate> familyTemplates() {
        true,
        /*takesSeveralCalls=*/false,
        /*takesTextBesideCall=*/false});
+  // Reasoning, answer and calls are messages of their own.
+  const std::string begin = "<|begin|>assistant";
+  all.push_back(
+      {"solar",
+       "{%- if tools %}{{ '<|begin|>system<|content|>' ~ (tools | tojson) ~ "
+       "'<|end|>' }}{%- endif %}{%- for m in messages %}{%- if m.role == "
+       "'assistant' %}{%- if m.reasoning %}{{ '" +
+           begin +
+           "<|think|>' ~ m.reasoning ~ '<|end|>' }}{%- endif %}{%- if "
+           "m.tool_calls %}" +
+           calls("{{ '<|tool_call:begin|>' ~ c.id ~ '<|tool_call:name|>' ~ "
+                 "f.name ~ '<|tool_call:args|>' ~ (f.arguments | tojson) ~ "
+                 "'<|tool_call:end|>' }}",
+                 begin + "<|tool_calls|>", "<|calls|>") +
+           "{%- else %}{{ '" + begin +
+           "<|content|>' ~ m.content ~ '<|end|>' }}{%- endif %}{%- else %}{{ "
+           "'<|begin|>' ~ m.role ~ '<|content|>' ~ m.content ~ '<|end|>' "
+           "}}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '" +
+           begin + "' }}{%- endif %}",
+       "<|flush|>",
+       {"<|begin|>", "<|content|>", "<|think|>", "<|end|>", "<|tool_calls|>",
+        "<|calls|>", "<|tool_call:begin|>", "<|tool_call:name|>",
+        "<|tool_call:args|>", "<|tool_call:end|>"},
+       true,
+       true,
+       true,
+       /*takesTextBesideCall=*/false});
+  // The prompt begins the mark of the answer or of the first call.
+  all.push_back(
+      {"functionary",
+       conversation("<|start_header_id|>", "<|end_header_id|>\\n\\n",
+                    "<|eot_id|>",
+                    "{%- if m.content %}{{ '>>>all\\n' ~ m.content }}{%- endif "
+                    "%}{%- for c in m.tool_calls or [] %}{{ '>>>' + "
+                    "c.function.name + '\\n' + c.function.arguments }}{%- "
+                    "endfor %}",
+                    "{{ '>>>' }}"),
+       "<|eot_id|>",
+       {"<|start_header_id|>", "<|end_header_id|>"},
+       /*reasons=*/false});
+  // A call is a message of another role behind that of the assistant.
+  all.push_back(
+      {"gigachat3",
+       conversation("", "<|role_sep|>\\n", "<|message_sep|>\\n\\n",
+                    "{{ m.content or '' }}{%- if m.tool_calls %}{%- set f = "
+                    "m.tool_calls[0].function %}" +
+                        jsonCall("<|message_sep|>\\n\\nfunction "
+                                 "call<|role_sep|>\\n",
+                                 "") +
+                        "{%- endif %}",
+                    ""),
+       "</s>",
+       {"<|role_sep|>", "<|message_sep|>"},
+       /*reasons=*/false,
+       true,
+       /*takesSeveralCalls=*/false});
+  // The tools and the date are texts, and a word marks the list of calls.
+  all.push_back(
+      {"firefunction",
+       "{{ '<|start_header_id|>system<|end_header_id|>\\n\\nTools: ' + "
+       "functions + ' Today is ' + datetime + '<|eot_id|>' }}{%- for m in "
+       "messages %}{{ '<|start_header_id|>' ~ m.role ~ "
+       "'<|end_header_id|>\\n\\n' ~ (m.content or '') }}" +
+           calls(jsonCall("", ""), " functools[", "]", ", ") +
+           "{{ '<|eot_id|>' }}{%- endfor %}{{ "
+           "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}",
+       "<|eot_id|>",
+       {"<|start_header_id|>", "<|end_header_id|>"},
+       /*reasons=*/false});
   return all;
 }
 

@@ -2,13 +2,16 @@
 #include "runtime/chat/ReplyGrammar.h"
 
 #include "runtime/chat/FreeText.h"
+#include "runtime/chat/ReplyKey.h"
 #include "runtime/chat/ToolCalls.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/text/Tokenizer.h"
+#include "test/unit/PassedDeadline.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace moert;
 using Json = nlohmann::ordered_json;
@@ -280,6 +283,70 @@ TEST(ReplyGrammar, WhatCannotBeHeldIsAnError) {
 }
 
 // Text between marks is held to its schema, and parameters come in any order.
+/// A tool that is not strict takes any object where its schema cannot be held;
+/// a deadline that has passed is an error all the same.
+TEST(ReplyGrammar, CompilingEndsWithItsDeadline) {
+  for (const char *name : {"hermes", "qwen3-coder", "lfm2", "gemma4"}) {
+    const std::vector<ToolFormat> forms = {
+        withControls(*toolFormatNamed(name), markTokenizer())};
+    ReplyWish wish;
+    wish.tools = &grammarTools();
+    wish.forms = &forms;
+    wish.isParallel = false;
+    wish.deadline = moetest::passedDeadline();
+    auto late = replyGrammar(wish);
+    ASSERT_FALSE(late) << name;
+    EXPECT_THAT(late.status().message(), HasSubstr("takes longer than"));
+    // The failure is not kept.
+    wish.deadline = {};
+    EXPECT_TRUE(replyGrammar(wish)) << name;
+  }
+}
+
+/// Wishes that differ anywhere have different keys, whatever their texts are.
+TEST(ReplyGrammar, KeysTellWishesApart) {
+  std::set<std::string> keys;
+  size_t count = 0;
+  auto add = [&](auto change) {
+    Speech speech;
+    speech.answerEnds = {"a", "b"};
+    std::vector<ToolFormat> forms = {{.name = "one"}};
+    std::vector<Tool> tools = grammarTools();
+    ReplyWish wish;
+    wish.speech = &speech;
+    wish.forms = &forms;
+    wish.tools = &tools;
+    change(wish, speech, forms.front(), tools.front());
+    keys.insert(replyKey(wish));
+    ++count;
+  };
+  add([](auto &, auto &, auto &, auto &) {});
+  add([](auto &, Speech &speech, auto &, auto &) {
+    speech.answerEnds = {"ab"};
+  });
+  add([](auto &, Speech &speech, auto &, auto &) {
+    speech.answerEnds = {"a"};
+    speech.answerBegin = "b";
+  });
+  add([](auto &, Speech &speech, auto &, auto &) {
+    speech.channels.emplace();
+  });
+  add([](ReplyWish &wish, Speech &speech, auto &, auto &) {
+    speech.begun = ">>";
+    wish.prompt = "a>>";
+  });
+  add([](ReplyWish &wish, auto &, auto &, auto &) { wish.mustCall = true; });
+  add([](ReplyWish &wish, auto &, auto &, auto &) { wish.isParallel = false; });
+  add([](auto &, auto &, ToolFormat &form, auto &) { form.isBare = true; });
+  add([](auto &, auto &, ToolFormat &form, auto &) {
+    form.typeAttributes = {{"string", " s"}};
+  });
+  add([](auto &, auto &, ToolFormat &form, auto &) { form.textOpen = "<"; });
+  add([](auto &, auto &, auto &, Tool &tool) { tool.isStrict = true; });
+  add([](auto &, auto &, auto &, Tool &tool) { tool.parameters["a"] = 1; });
+  EXPECT_EQ(keys.size(), count);
+}
+
 TEST(ReplyGrammar, ParametersBetweenMarks) {
   const std::vector<Tool> tools = {
       {"f", "", Json::parse(R"({"type": "object", "required": ["b"],

@@ -96,16 +96,21 @@ public:
     Messages messages = ask(turn);
     if (messages.isEmpty())
       return false;
+    const bool takesObjects =
+        format_.history().habits(messages.variables()).takesObjects;
     Json calls = Json::array();
     for (size_t i = 0; i < turn.calls.size(); ++i)
-      calls.push_back({{"id", format_.speech()->calls.front().name == "kimi-k2"
-                                  ? "functions." + turn.calls[i].name + ":" +
-                                        std::to_string(i)
-                                  : "abcdefgh" + std::to_string(i)},
-                       {"type", "function"},
-                       {"function",
-                        {{"name", turn.calls[i].name},
-                         {"arguments", turn.calls[i].arguments}}}});
+      calls.push_back(
+          {{"id",
+            format_.speech()->calls.front().name == "kimi-k2"
+                ? "functions." + turn.calls[i].name + ":" + std::to_string(i)
+                : "abcdefgh" + std::to_string(i)},
+           {"type", "function"},
+           {"function",
+            {{"name", turn.calls[i].name},
+             {"arguments", takesObjects
+                               ? turn.calls[i].arguments
+                               : Json(turn.calls[i].arguments.dump())}}}});
     return answer(turn, calls, std::move(messages));
   }
 

@@ -37,10 +37,14 @@ public:
         text = speech_.reasoningEnd;
       if (!turn.content.empty()) {
         text += speech_.answerBegin + turn.content;
-        if (!speech_.answerEnds.empty())
+        // The mark of a call may begin with what ends an answer.
+        if (!speech_.answerEnds.empty() &&
+            (turn.calls.empty() ||
+             !form().firstMark().starts_with(speech_.answerEnds.front())))
           text += speech_.answerEnds.front();
       }
       text += calls(turn.calls);
+      text.erase(0, speech_.begunMark(prompt).size());
     }
     return namedControls(text);
   }
@@ -88,7 +92,7 @@ private:
       return {};
     std::string text = form().sectionOpen;
     const bool isList = form().body == ToolFormat::Body::JsonList;
-    text += isList ? "[" : "";
+    text += isList && !form().opensList() ? "[" : "";
     for (size_t i = 0; i < all.size(); ++i)
       text +=
           (i ? form().between : "") + call(all[i].name, all[i].arguments, i);

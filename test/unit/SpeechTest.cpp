@@ -67,6 +67,8 @@ public:
     made.name = "invented";
     made.eos = "<|end_of_it|>";
     controls_.clear();
+    if (below(8) == 0)
+      return headed(std::move(made));
     const std::string user = mark(true), assistant = mark(true);
     std::string body;
     made.reasons = below(4) != 0;
@@ -120,6 +122,55 @@ private:
     return {open, close};
   }
 
+  /// Templates whose headers have a mark of each part: reasoning, answer and
+  /// calls are messages of their own, or prompts begin the mark.
+  FamilyTemplate headed(FamilyTemplate made) {
+    const std::string user = mark(true), assistant = mark(true) + word();
+    const std::string call = callOf();
+    std::string body, prompt = assistant;
+    made.reasons = below(2) != 0;
+    if (made.reasons) {
+      const std::string end = mark(true), thought = mark(true),
+                        answer = mark(true), section = mark(true);
+      made.takesTextBesideCall = false;
+      body = "{%- if m.reasoning %}{{ '" + assistant + thought +
+             "' ~ m.reasoning ~ '" + end +
+             "' }}{%- endif %}{%- if m.tool_calls %}" +
+             moetest::calls(call, assistant + section, "", "") +
+             "{%- else %}{{ '" + assistant + answer + "' ~ m.content ~ '" +
+             end + "' }}{%- endif %}";
+    } else {
+      const std::string begun = std::array{">>>", "@@", "$$ "}[below(3)],
+                        answer = word() + "\\n";
+      prompt += "\\n" + begun;
+      body = "{{ '" + assistant + "\\n' }}{%- if m.content %}{{ '" + begun +
+             answer +
+             "' ~ m.content }}{%- endif %}{%- for c in m.tool_calls or "
+             "[] %}{{ '" +
+             begun +
+             "' ~ c.function.name ~ '\\n' ~ (c.function.arguments | tojson) "
+             "}}{%- endfor %}";
+    }
+    made.source =
+        "{%- if tools %}{{ 'T' ~ (tools | tojson) }}{%- endif %}{%- for "
+        "m in messages %}{%- if m.role == 'assistant' %}" +
+        body + "{{ '" + made.eos + "' }}{%- else %}{{ '" + user +
+        "' ~ m.content ~ '" + made.eos +
+        "' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ "
+        "'" +
+        prompt + "' }}{%- endif %}";
+    made.controls = controls_;
+    return made;
+  }
+
+  /// A call with its name, or its id and name, between control tokens.
+  std::string callOf() {
+    const std::string open = mark(true), name = mark(true), close = mark(true);
+    const std::string id = below(2) ? "c.id ~ '" + mark(true) + "' ~ " : "";
+    return "{{ '" + open + "' ~ " + id + "f.name ~ '" + name +
+           "' ~ (f.arguments | tojson) ~ '" + close + "' }}";
+  }
+
   std::string calls() {
     auto [open, close] = pair();
     std::string call;
@@ -128,7 +179,9 @@ private:
       std::tie(sectionOpen, sectionClose) = pair();
       sectionOpen += blank();
     }
-    switch (below(5)) {
+    switch (below(6)) {
+    case 5: // A list behind a word.
+      return moetest::calls(jsonCall("", ""), word() + "[", "]", ", ");
     case 3: // An object whose only key is the name.
       call = "{{ '" + open + blank() +
              "{\"' ~ f.name ~ '\": ' ~ (f.arguments | tojson) ~ '}" + blank() +

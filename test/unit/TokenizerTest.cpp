@@ -3,6 +3,7 @@
 #include "runtime/text/Tokenizer.h"
 
 #include "TokenizerTestSupport.h"
+#include "test/unit/PassedDeadline.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,6 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sstream>
-#include <thread>
 
 using namespace moert;
 using ::testing::ElementsAre;
@@ -440,10 +440,14 @@ TEST(Tokenizer, EncodingEndsWhereItIsToEnd) {
   EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
 
   options = plain;
-  options.deadline = Deadline(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  options.deadline = moetest::passedDeadline();
   EXPECT_THAT(std::string(tokenizer->encode(text, options).status().message()),
               HasSubstr("cutting the text into tokens takes longer than"));
+  // A text that is one word ends inside it.
+  const std::string word(20'000, 'a');
+  EXPECT_TRUE(tokenizer->encode(word, plain));
+  EXPECT_THAT(std::string(tokenizer->encode(word, options).status().message()),
+              HasSubstr("cutting a long word into tokens takes longer than"));
 }
 
 TEST_F(DeepSeekTokenizer, NoTextHasFewerTokensThanTheLeast) {
@@ -556,6 +560,10 @@ TEST(Tokenizer, EndsOfTurnsOfFamilies) {
   };
   EXPECT_THAT(ends({"<|end|>", "<|return|>", "<|call|>", "<|endoftext|>"}),
               ElementsAre("<|return|>", "<|call|>", "<|endoftext|>"));
+  EXPECT_THAT(ends({"<|end|>", "<|flush|>", "<|calls|>", "<|endoftext|>"}),
+              ElementsAre("<|flush|>", "<|calls|>", "<|endoftext|>"));
+  EXPECT_THAT(ends({"<|flush|>", "<|endoftext|>"}),
+              ElementsAre("<|endoftext|>"));
   EXPECT_THAT(ends({"<|user|>", "<|observation|>", "<|assistant|>"}),
               ElementsAre("<|user|>", "<|observation|>"));
   EXPECT_THAT(ends({"<|user|>", "<|im_end|>"}), ElementsAre("<|im_end|>"));

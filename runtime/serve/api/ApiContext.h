@@ -135,7 +135,7 @@ std::optional<Call> readBody(Exchange &exchange, Read read) {
   BodyJson json(exchange);
   if (!json)
     return std::nullopt;
-  Problem problem;
+  Problem problem{.deadline = exchange.deadline};
   Field body(*json, problem);
   Call call;
   if (body.object())

@@ -82,8 +82,10 @@ AnswerFormat compiled(const Field &field, std::string_view kind,
       grammar ? sharedGrammars().get(
                     format.key,
                     [&]() -> GrammarCache::Compiled {
-                      MOE_ASSIGN_OR_RETURN(Automaton made,
-                                           Automaton::compile(*grammar));
+                      MOE_ASSIGN_OR_RETURN(
+                          Automaton made,
+                          Automaton::compile(*grammar, Automaton::kMaxStates,
+                                             field.deadline()));
                       return std::make_shared<const Automaton>(std::move(made));
                     })
               : GrammarCache::Compiled(grammar.status());
@@ -197,8 +199,9 @@ AnswerFormat readGrammar(const Field &schema, const Field &grammar,
       return compiled(schema, "object", "", [] { return jsonObjects(); });
     if (!schema.object())
       return {};
-    return compiled(schema, "schema", schema.json().dump(),
-                    [&] { return parseJsonSchema(schema.json()); });
+    return compiled(schema, "schema", schema.json().dump(), [&] {
+      return parseJsonSchema(schema.json(), {}, schema.deadline());
+    });
   }
   if (choice) {
     std::vector<std::string> texts;
@@ -215,7 +218,7 @@ AnswerFormat readGrammar(const Field &schema, const Field &grammar,
   if (!text)
     return {};
   return compiled(given, grammar ? "gbnf" : "regex", *text, [&] {
-    return grammar ? parseGbnf(*text) : parseRegex(*text);
+    return grammar ? parseGbnf(*text, given.deadline()) : parseRegex(*text);
   });
 }
 

@@ -17,6 +17,7 @@
 #ifndef MOE_RUNTIME_SERVE_API_FIELDS_H
 #define MOE_RUNTIME_SERVE_API_FIELDS_H
 
+#include "runtime/base/Deadline.h"
 #include "runtime/serve/api/ApiError.h"
 
 #include <cstdint>
@@ -32,12 +33,14 @@ namespace moert {
 
 /// The first thing that is wrong with a request, and what of it is skipped.
 struct Problem {
-  std::optional<ApiError> error;
+  std::optional<ApiError> error = {};
   /// What has no effect, with the fields' names but not which items of lists
   /// they are in, so that the same is said once: "tools[].type web_search".
   std::vector<std::string> notes = {};
   /// The body's members that were asked for.
   std::set<std::string, std::less<>> known = {};
+  /// Until when the request may be read.
+  Deadline deadline = {};
   void add(std::string param, std::string_view what,
            std::string_view code = {});
 };
@@ -89,6 +92,8 @@ public:
   void fail(std::string_view what, std::string_view code = {}) const;
   /// Says that the value is not of a type: "must be <expected>, but is ...".
   void mustBe(std::string_view expected) const;
+  /// Until when the request may be read.
+  const Deadline &deadline() const { return problem_->deadline; }
   /// Notes that the value has no effect: "is skipped: ...".
   void note(std::string_view what) const;
   /// An error, with the reason, unless the field is absent, false, or an empty

@@ -197,14 +197,11 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   wish.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
   wish.answer = generate.format.grammar.get();
   wish.answerKey = generate.format.key;
+  wish.deadline = call.options.deadline;
   auto automaton = replyGrammar(wish);
   if (!automaton)
     return badField(wish.tools ? "tools" : "response_format",
                     "cannot be used: " + automaton.status().message());
-  if (Status status = call.options.deadline.check(
-          "compiling the grammar of the reply and its tools");
-      !status.isOk())
-    return errorOf(status);
   generate.format = {*automaton};
   generate.reply.speech = speech;
   generate.reply.findsCalls = hasTools(call);

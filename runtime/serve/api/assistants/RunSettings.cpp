@@ -129,7 +129,7 @@ Json newRun(const Exchange &exchange, const std::string &thread,
 
 std::optional<ApiError> checkRun(const Json &json, const Json &run,
                                  const ApiSettings &settings) {
-  Problem problem;
+  Problem problem{.deadline = Deadline(settings.prepareTime)};
   Field body(json, problem);
   for (const char *key : {"instructions", "additional_instructions", "model"})
     (void)body[key].text();
@@ -152,7 +152,7 @@ std::optional<ApiError> checkRun(const Json &json, const Json &run,
 
 Prepared prepareRun(const Backend &backend, const ApiSettings &settings,
                     const Json &run, const std::vector<StoredObject> &items) {
-  Problem problem;
+  Problem problem{.deadline = Deadline(settings.prepareTime)};
   ChatCall base;
   Field body(run, problem);
   readRunSettings(body, settings, base);
@@ -171,7 +171,7 @@ Prepared prepareRun(const Backend &backend, const ApiSettings &settings,
       base.choice.kind != ToolChoice::Kind::None)
     base.choice = {};
   base.generate.streams = true;
-  base.options.deadline = Deadline(settings.prepareTime);
+  base.options.deadline = problem.deadline;
   while (true) {
     ChatCall call = base;
     for (const MessageParts &message : messages)
