@@ -14,6 +14,7 @@
 #include "compiler/Serialize/WeightsWriter.h"
 #include "dialects/moe/WeightTable.h"
 #include "kernels/KvCache.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
@@ -30,7 +31,6 @@
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
 
-#include "llvm/ADT/StringSet.h"
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -517,8 +517,7 @@ static void noteUnused(mlir::ModuleOp module, const GgufModel &model) {
   llvm::SmallVector<mlir::Attribute> unused;
   for (const GgufTensor &tensor : model.tensors())
     if (!used.contains(tensor.name))
-      unused.push_back(
-          mlir::StringAttr::get(module.getContext(), tensor.name));
+      unused.push_back(mlir::StringAttr::get(module.getContext(), tensor.name));
   if (!unused.empty())
     module->setAttr(mlir::moe::kUnusedTensorsAttr,
                     mlir::ArrayAttr::get(module.getContext(), unused));
@@ -705,10 +704,15 @@ StatusOr<int64_t> trainedContext(const CompileRequest &request,
   return trainedContext(*module);
 }
 
-bool compiles(CompileRequest request, const CompileInputs &given) {
+CompileRequest asTrial(CompileRequest request) {
   request.emit = Emit::Placed;
   request.output.clear();
   request.dumpFolder.clear();
+  return request;
+}
+
+bool compiles(CompileRequest request, const CompileInputs &given) {
+  request = asTrial(std::move(request));
   std::optional<PassFailure> failed;
   if (request.ladder.empty())
     return compileFor(request, given, failed).isOk();

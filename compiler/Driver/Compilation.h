@@ -100,6 +100,9 @@ moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,
 moert::StatusOr<int64_t> trainedContext(const CompileRequest &request,
                                         const GgufModel &model);
 
+/// Returns the request without what it writes: it fails or does not.
+CompileRequest asTrial(CompileRequest request);
+
 /// Returns whether a request, or every rung of its ladder, can be compiled.
 /// Writes nothing.
 bool compiles(CompileRequest request, const CompileInputs &given);

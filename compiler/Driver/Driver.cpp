@@ -50,8 +50,9 @@ StatusOr<TargetDesc> wholeTargetOf(const CompileRequest &request) {
   return target;
 }
 
-StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
-  MOE_ASSIGN_OR_RETURN(TargetDesc target, wholeTargetOf(request));
+/// Returns the part of a target that the request may use.
+StatusOr<TargetDesc> usablePart(const CompileRequest &request,
+                                TargetDesc target) {
   if (!request.gpuArchs.empty() &&
       llvm::none_of(target.devices, [](const DeviceDesc &device) {
         return device.kind == DeviceKind::Cuda;
@@ -73,9 +74,10 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
 
 /// Compiles one plan, or says which near request can be compiled.
 static StatusOr<CompileReport> compileOne(const CompileRequest &request,
-                                          const CompileInputs &given) {
+                                          const CompileInputs &given,
+                                          bool isTrial) {
   std::optional<PassFailure> failed;
-  auto report = compileFor(request, given, failed);
+  auto report = compileFor(isTrial ? asTrial(request) : request, given, failed);
   if (!failed || request.emit == Emit::Forecast)
     return report;
   auto &[failure, context] = *failed;
@@ -88,32 +90,72 @@ static StatusOr<CompileReport> compileOne(const CompileRequest &request,
   return withRequest(failure.status(), *remedy);
 }
 
+/// Compiles for a known machine. A trial writes nothing, and only fails or does
+/// not.
+static StatusOr<CompileReport> compileOn(const CompileRequest &request,
+                                         const CompileInputs &given,
+                                         bool isTrial) {
+  if (!request.ladder.empty() && request.ladder.front().isAuto) {
+    CompileRequest own = request;
+    MOE_ASSIGN_OR_RETURN(own.ladder, ladderThatFits(request, given));
+    if (own.ladder.size() > 1)
+      return compileLadder(own, given, isTrial);
+    if (!own.ladder.empty()) {
+      own.context = own.ladder.front().context;
+      own.kvBudget = std::max(own.kvBudget, own.ladder.front().kvBudget);
+    }
+    own.ladder.clear();
+    return compileOne(own, given, isTrial);
+  }
+  return request.ladder.empty() ? compileOne(request, given, isTrial)
+                                : compileLadder(request, given, isTrial);
+}
+
+/// Fails for a vocabulary that the runtime cannot use.
+static Status checkVocabulary(const CompileRequest &request,
+                              const GgufModel &model) {
+  if (request.emit != Emit::Fb || request.noTokenizer)
+    return Status::ok();
+  mlir::MLIRContext context;
+  loadDialects(context);
+  DiagnosticLog log(&context);
+  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                       importModel(context, model));
+  return checkTokenizer(request, model, *module);
+}
+
+/// If this machine has to be measured first, which takes seconds, compiles for
+/// it as it is detected, so that what is wrong with a request is told before.
+static Status tryUnmeasured(const CompileRequest &request,
+                            const GgufModel &model,
+                            const moert::OutputRule &rule) {
+  if (!request.targetFile.empty() || request.emit == Emit::Moe)
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(std::optional<TargetDesc> detected,
+                       unmeasuredTarget(request.target));
+  if (!detected)
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       usablePart(request, *std::move(detected)));
+  MOE_RETURN_IF_ERROR(checkVocabulary(request, model));
+  return compileOn(request, {model, std::move(target), rule},
+                   /*isTrial=*/true)
+      .status();
+}
+
 StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
   const moert::OutputRule rule = ruleOf(request, model);
   if (request.emit != Emit::Forecast)
     MOE_RETURN_IF_ERROR(
         rule.target(outputOf(request), outputKindOf(request.emit)).status());
-  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
+  MOE_RETURN_IF_ERROR(tryUnmeasured(request, model, rule));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, wholeTargetOf(request));
+  MOE_ASSIGN_OR_RETURN(target, usablePart(request, std::move(target)));
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
-
-  const CompileInputs given{model, std::move(target), rule};
-  if (!request.ladder.empty() && request.ladder.front().isAuto) {
-    CompileRequest own = request;
-    MOE_ASSIGN_OR_RETURN(own.ladder, ladderThatFits(request, given));
-    if (own.ladder.size() > 1)
-      return compileLadder(own, given);
-    if (!own.ladder.empty()) {
-      own.context = own.ladder.front().context;
-      own.kvBudget = std::max(own.kvBudget, own.ladder.front().kvBudget);
-    }
-    own.ladder.clear();
-    return compileOne(own, given);
-  }
-  if (!request.ladder.empty())
-    return compileLadder(request, given);
-  return compileOne(request, given);
+  return compileOn(request, {model, std::move(target), rule},
+                   /*isTrial=*/false);
 }
 
 StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {

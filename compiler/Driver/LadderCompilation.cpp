@@ -223,16 +223,17 @@ uint64_t gpuBudget(mlir::plan::ProgramOp program) {
 } // namespace
 
 StatusOr<CompileReport> compileLadder(const CompileRequest &request,
-                                      const CompileInputs &given) {
+                                      const CompileInputs &given,
+                                      bool isTrial) {
   mlir::MLIRContext context;
   loadDialects(context);
   std::vector<Lowered> rungs;
   for (size_t i = 0; i < request.ladder.size(); ++i) {
-    CompileRequest own = request;
+    CompileRequest own = isTrial ? asTrial(request) : request;
     own.context = request.ladder[i].context;
     if (request.ladder[i].kvBudget > 0)
       own.kvBudget = request.ladder[i].kvBudget;
-    if (!request.dumpFolder.empty()) {
+    if (!own.dumpFolder.empty()) {
       own.dumpFolder = fmt::format("{}/rung-{}", request.dumpFolder, i + 1);
       MOE_RETURN_IF_ERROR(makeFolder(own.dumpFolder));
     }
@@ -246,6 +247,8 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
                          lowered.status());
     rungs.push_back(*std::move(lowered));
   }
+  if (isTrial)
+    return CompileReport();
   // A rung that uses no GPU needs none, whatever its limit.
   std::ranges::stable_sort(rungs, {}, [](const Lowered &rung) {
     mlir::plan::ProgramOp program = rung.program;

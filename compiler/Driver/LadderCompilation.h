@@ -1,5 +1,5 @@
 //===- LadderCompilation.h - Several plans of one model in a file ----------*-
-//C++ -*-===//
+// C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_LADDERCOMPILATION_H
 #define MOE_COMPILER_DRIVER_LADDERCOMPILATION_H
@@ -38,8 +38,8 @@ moert::StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text);
 
 /// Returns the contexts from 4096 tokens, each twice the one before, to that
 /// which the model was trained for, as far as they fit the target. Where a
-/// context for each sequence does not fit, all sequences share one. Empty if not
-/// even the first one fits.
+/// context for each sequence does not fit, all sequences share one. Empty if
+/// not even the first one fits.
 moert::StatusOr<std::vector<LadderRung>>
 ladderThatFits(const CompileRequest &request, const CompileInputs &given);
 
@@ -64,9 +64,11 @@ moert::StatusOr<CompileInputs> inputsOfRung(const LadderRung &rung,
                                             const CompileInputs &given);
 
 /// Compiles and writes a ladder. All rungs are compiled before weights are
-/// packed for all of them, which may take hours.
+/// packed for all of them, which may take hours. A trial writes nothing, and
+/// only fails or does not.
 moert::StatusOr<CompileReport> compileLadder(const CompileRequest &request,
-                                             const CompileInputs &given);
+                                             const CompileInputs &given,
+                                             bool isTrial = false);
 
 } // namespace moec
 

@@ -23,12 +23,9 @@ std::vector<int64_t> contextsUpTo(int64_t trained) {
 }
 
 /// Whether a request has a place on the target.
-Status place(CompileRequest request, const CompileInputs &given,
+Status place(const CompileRequest &request, const CompileInputs &given,
              std::optional<PassFailure> &failed) {
-  request.emit = Emit::Placed;
-  request.output.clear();
-  request.dumpFolder.clear();
-  return compileFor(request, given, failed).status();
+  return compileFor(asTrial(request), given, failed).status();
 }
 } // namespace
 

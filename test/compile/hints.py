@@ -113,6 +113,29 @@ def a_model_where_a_plan_belongs(here):
 
 
 @case
+def options_of_other_tools(here):
+    """What remains of a command without options that are refused works, with a path that needs quoting."""
+    model = here.copy(KJV, f"{ODD}.gguf")
+    refused = ["--samplers", "x", "--lora", "y"]
+    here.pastes(here.fails(2, "moec", "compile", "-m", model, *refused, "--ctx-size", "64", "-o", f"{ODD}.fb"))
+    here.pastes(here.fails(2, "moert", "run", "-m", f"{ODD}.fb", *refused, "-p", "a 'b' $c", "--predict", "2"))
+    # No command is suggested if it has another mistake.
+    here.suggests_nothing(here.fails(2, "moert", "run", f"{ODD}.fb", *refused, "--nonsense"))
+
+
+@case
+def commands_of_other_tools(here):
+    plan = f"{ODD}.fb"
+    here.compile(KJV, plan, "--ctx", "64")
+    for name in ("llama-completion", "main"):
+        here.pastes(here.fails(2, "moert", name, "-m", plan, "--temperature", "0", "-p", "a", "-n", "2"))
+    here.pastes(here.fails(2, "moert", "ls"))
+    here.pastes(here.fails(2, "moec", "llama-bench", plan, "-p", "4", "-n", "1", "-r", "1", "--no-limits"))
+    here.pastes(here.fails(2, "moert", "show", KJV))
+    here.suggests_nothing(here.fails(2, "moert", "pull", "x"))
+
+
+@case
 def options_of_compiling_beside_a_plan(here):
     plan = here.compile(here.copy(LITE, f"models/{ODD}.gguf"), f"{ODD}.fb", "--target", "native")
     failed = here.fails(2, "moert", "logits", f"{ODD}.fb", "--kv-type", "f32", *LOGITS)

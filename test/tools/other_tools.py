@@ -7,8 +7,9 @@ Standard library only.
 """
 import argparse
 import random
-import re
 import subprocess
+
+from their_options import of_table
 
 parser = argparse.ArgumentParser()
 for name in ("moec", "moert", "table", "seed", "count"):
@@ -19,16 +20,7 @@ COMMANDS = [[MOEC, "compile", "x.gguf"], [MOERT, "run", "x.fb"], [MOERT, "chat",
             [MOERT, "bench", "x.fb"], [MOERT, "perplexity", "x.fb"]]
 
 
-def names():
-    with open(options.table) as file:
-        text = "\n".join(line for line in file.read().split("\n") if not line.lstrip().startswith("//"))
-    found = []
-    for row in re.finditer(r'MOE_THEIRS\(\s*((?:"[^"]*"\s*)+),', text):
-        found += "".join(re.findall(r'"([^"]*)"', row[1])).split(",")
-    return found
-
-
-everything = names()
+everything = of_table(options.table)
 assert len(everything) == len(set(everything)) > 500, len(everything)
 draw = random.Random(int(options.seed))
 for name in draw.sample(everything, int(options.count)):

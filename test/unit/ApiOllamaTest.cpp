@@ -143,8 +143,17 @@ TEST_F(ApiTest, WhatOllamasClientsAskBeforeTheyChat) {
     EXPECT_EQ(post("/api/generate", {{"model", "tiny"}, {"keep_alive", keep}})
                   ->json()["done_reason"],
               "load");
-  EXPECT_EQ(post("/api/pull", {{"model", "tiny"}})->events().back()["status"],
-            "success");
+  // Only what is served is there; another model would have to be fetched.
+  for (const char *name : {"tiny", "tiny:latest"})
+    EXPECT_EQ(post("/api/pull", {{"model", name}})->events().back()["status"],
+              "success");
+  for (bool streams : {true, false}) {
+    auto other = post("/api/pull", {{"model", "llama3"}, {"stream", streams}});
+    EXPECT_EQ(other->status, 404);
+    EXPECT_THAT(other->json()["error"].get<std::string>(),
+                HasSubstr("fetches no models, and serves tiny: get a GGUF of "
+                          "\"llama3\""));
+  }
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", ""}})
                 ->json()["embeddings"],
             Json::array());

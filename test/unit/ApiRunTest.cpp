@@ -162,6 +162,24 @@ TEST_F(ApiTest, EmbeddingsEndWithTheirClient) {
   EXPECT_EQ(model().embeddings.size(), 2u);
 }
 
+TEST_F(ApiTest, RequestsWithoutALimitHaveTheServers) {
+  settings_.maxTokens = 7;
+  handler_ = makeApi(host_, settings_);
+  for (const StreamCase &each : kStreams) {
+    SCOPED_TRACE(each.path);
+    const bool hasOwn = each.body.contains("max_tokens");
+    post(each.path, each.body);
+    EXPECT_EQ(asked().reply.maxTokens, hasOwn ? 9 : 7);
+  }
+  // A request's own limit counts, also a larger one; -1 is none of its own.
+  for (auto [most, expected] : {std::pair(3, 3), {30, 30}, {0, 0}, {-1, 7}}) {
+    Json body = kChat;
+    body["max_tokens"] = most;
+    post("/v1/chat/completions", body);
+    EXPECT_EQ(asked().reply.maxTokens, expected);
+  }
+}
+
 TEST_F(ApiTest, GenerationsAreOfTheGroupOfTheirKey) {
   for (const StreamCase &each : kStreams) {
     SCOPED_TRACE(each.path);

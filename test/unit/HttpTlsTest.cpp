@@ -235,6 +235,49 @@ TEST(HttpAccessTest, KeysAreAskedForAndReloaded) {
   EXPECT_EQ(server->warnings().size(), 1u);
 }
 
+TEST(HttpAccessTest, KeysMayBeGivenWithoutAFile) {
+  moetest::TempDir folder;
+  HttpSettings settings;
+  settings.apiKeys = {"sk-three", "with:colon"};
+  std::string client;
+  TestServer server(settings, [&](moert::HttpRequest request, auto answer) {
+    client = request.client;
+    answer->send(200, "text/plain", "");
+  });
+  auto status = [&](const moetest::HttpFields &headers) {
+    return server.client().request("GET", "/v1/models", "", headers).status;
+  };
+  EXPECT_EQ(status({}), 401);
+  EXPECT_EQ(status({{"Authorization", "Bearer sk-three"}}), 200);
+  EXPECT_EQ(client.substr(0, 4), "key-");
+  EXPECT_EQ(status({{"x-api-key", "with:colon"}}), 200);
+  EXPECT_EQ(status({{"x-api-key", "colon"}}), 401);
+
+  // Both together; a key that is in the file keeps its name.
+  settings.apiKeyFile = folder.write("keys", "alice:sk-three\nbob:sk-four");
+  TestServer both(settings, [&](moert::HttpRequest request, auto answer) {
+    client = request.client;
+    answer->send(200, "text/plain", "");
+  });
+  for (auto [key, name] :
+       {std::pair("sk-three", "alice"), {"sk-four", "bob"}}) {
+    EXPECT_EQ(both.client()
+                  .request("GET", "/v1/models", "", {{"x-api-key", key}})
+                  .status,
+              200);
+    EXPECT_EQ(client, name);
+  }
+
+  for (const char *wrong : {"", "two words", "\x7f"}) {
+    settings.apiKeys = {wrong};
+    settings.port = 0;
+    auto refused = HttpServer::create(settings, [](auto, auto) {});
+    EXPECT_EQ(refused.status().code(), StatusCode::Usage) << wrong;
+    EXPECT_THAT(refused.status().message(),
+                HasSubstr("--api-key: a key is printable ASCII"));
+  }
+}
+
 TEST(HttpAccessTest, WithoutKeysOnlyLoopbackIsListenedOn) {
   HttpSettings settings;
   settings.host = "0.0.0.0";

@@ -63,6 +63,12 @@ protected:
   StatusOr<TargetDesc> native(const CpuMeasurement &cpu) {
     return nativeTarget(cpu, {}, "none.so");
   }
+  /// Makes the file of a busy machine so old.
+  static void age(std::chrono::minutes minutes) {
+    std::filesystem::last_write_time(
+        busyNativeFile(),
+        std::filesystem::file_time_type::clock::now() - minutes);
+  }
   bool cached() const { return std::filesystem::exists(nativeTargetFile()); }
 
   moetest::TempDir folder_;
@@ -103,13 +109,13 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
   }
 }
 
-TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotSaved) {
+TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedForAnHour) {
   CpuMeasurement cpu = measuring({kQueued});
-  for (int compile = 1; compile <= 2; ++compile) {
+  for (int hour = 1; hour <= 2; ++hour) {
     StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
-    // The best of three measurements; the next compilation makes three more.
-    EXPECT_EQ(limitCalls_, kMeasurements * compile);
+    // The best of three measurements; after an hour three more are made.
+    EXPECT_EQ(limitCalls_, kMeasurements * hour);
     EXPECT_EQ(target->host().read.perSecond, 1e9 * limitCalls_);
     EXPECT_EQ(target->host().int8.perSecond, 1e10 * limitCalls_);
     EXPECT_THAT(target->notes,
@@ -117,13 +123,43 @@ TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotSaved) {
                     HasSubstr("other programs use this machine (rates spread "
                               "by 0 %, and 0.5 threads had no CPU in the last "
                               "of 3 measurements)"),
-                    HasSubstr("not kept"), HasSubstr("moec calibrate"))));
+                    HasSubstr("for 60 minutes"), HasSubstr("moec calibrate"))));
     EXPECT_FALSE(cached());
+    age(std::chrono::minutes(30));
+    StatusOr<TargetDesc> again = native(cpu);
+    ASSERT_TRUE(again.isOk()) << again.status().message();
+    EXPECT_EQ(limitCalls_, kMeasurements * hour);
+    EXPECT_EQ(again->host().read.perSecond, target->host().read.perSecond);
+    EXPECT_THAT(again->notes,
+                ElementsAre(HasSubstr("when it was measured 30 minutes ago")));
+    age(kBusyTime);
   }
-  // The next quiet measurement is saved.
+  // The next quiet measurement is saved, and replaces the other one.
   StatusOr<TargetDesc> quiet = native(measuring({kQuiet}));
   ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
   EXPECT_TRUE(cached());
+  EXPECT_FALSE(std::filesystem::exists(busyNativeFile()));
+}
+
+TEST_F(NativeTargetTest, ADamagedFileOfABusyMachineIsMeasuredAgain) {
+  CpuMeasurement cpu = measuring({kQueued});
+  ASSERT_TRUE(native(cpu).isOk());
+  std::ofstream(busyNativeFile()) << "damaged";
+  ASSERT_TRUE(native(cpu).isOk());
+  EXPECT_EQ(limitCalls_, 2 * kMeasurements);
+}
+
+TEST_F(NativeTargetTest, IsAssumedWithoutMeasuring) {
+  EXPECT_FALSE(isNativeKnown("none.so"));
+  StatusOr<TargetDesc> assumed = assumedNative("none.so");
+  ASSERT_TRUE(assumed.isOk()) << assumed.status().message();
+  StatusOr<TargetDesc> measured = native(measuring({kQuiet}));
+  ASSERT_TRUE(measured.isOk()) << measured.status().message();
+  EXPECT_EQ(assumed->host().cores, measured->host().cores);
+  EXPECT_EQ(assumed->host().budgetBytes(), measured->host().budgetBytes());
+  EXPECT_EQ(assumed->host().isa, measured->host().isa);
+  EXPECT_GT(assumed->host().read.perSecond, 0);
+  EXPECT_FALSE(isNativeKnown("none.so")) << "it has no rates of kernels";
 }
 
 TEST_F(NativeTargetTest, UnusableFilesAreMeasuredAgainAndSaved) {

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <climits>
 #include <exception>
+#include <filesystem>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <new>
 #include <span>
 #include <sstream>
@@ -212,10 +214,12 @@ Status Tool::unknownArguments(const CLI::App &command) const {
   if (!isOption && &command == app_.get())
     return unknownCommand(word);
   std::vector<std::string> known;
-  if (isOption)
+  if (isOption) {
     for (const CLI::Option *option : command.get_options())
       for (const std::string &name : option->get_lnames())
         known.push_back("--" + name);
+    std::ranges::move(theirOptionNames(), std::back_inserter(known));
+  }
   // As some tools take it.
   if (!isOption && command.get_option_no_throw("--prompt"))
     return Status(StatusCode::Usage, "unexpected argument " +
@@ -252,11 +256,13 @@ static std::string parseFailure(const CLI::App &app,
   return error.what();
 }
 
-/// Says that options of llama.cpp in the environment are not read.
+/// Says that options of llama.cpp in the environment are not read, keys of a
+/// server above all.
 static void noteEnvironment() {
   std::string names;
   for (char **entry = environ; entry && *entry; ++entry)
-    if (std::string_view text = *entry; text.starts_with("LLAMA_ARG_")) {
+    if (std::string_view text = *entry;
+        text.starts_with("LLAMA_ARG_") || text.starts_with("LLAMA_API_KEY=")) {
       names += names.empty() ? "" : ", ";
       names += text.substr(0, text.find('='));
     }
@@ -266,7 +272,47 @@ static void noteEnvironment() {
          moert::clipped(names));
 }
 
+Status Tool::otherCommand(const TheirCommand &other,
+                          std::span<const std::string> words) const {
+  std::string message = "unknown command " + words.front();
+  if (!other.answer.empty())
+    message += ": " + std::string(other.answer);
+  if (other.words.empty())
+    return Status(StatusCode::Usage, std::move(message));
+  std::vector<std::string> ours = other.words;
+  if (const CLI::App *command =
+          ours[0] == app_->get_name() ? findCommand(ours[1]) : nullptr;
+      command && other.takesArguments) {
+    OurWords translated = withOurSpellings(*command, words.subspan(1));
+    for (const std::string &refusal : translated.refusals)
+      message += "\n  " + refusal;
+    std::ranges::move(translated.words, std::back_inserter(ours));
+  } else if (other.takesArguments) {
+    ours.insert(ours.end(), words.begin() + 1, words.end());
+  }
+  return Status(StatusCode::Usage, std::move(message))
+      .suggesting({Suggestion::UseOurs, moert::OtherCommand{std::move(ours)}});
+}
+
+Status Tool::refusal(const std::string &command, const OurWords &ours) {
+  std::string message = fmt::format("{}", fmt::join(ours.refusals, "\n  "));
+  std::vector<std::string> words = ours.words;
+  words.insert(words.begin(), command);
+  if (Status rest = parse(words); !rest.isOk())
+    return Status(StatusCode::Usage, message + "\n  " + rest.message());
+  words.insert(words.begin(), app_->get_name());
+  return Status(StatusCode::Usage, std::move(message))
+      .suggesting({Suggestion::LeaveOut, moert::OtherCommand{std::move(words)},
+                   ours.refusals.size() == 1 ? "it" : "them"});
+}
+
 Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
+  std::error_code error;
+  const bool isFile =
+      prepare && !words.empty() && std::filesystem::exists(words[0], error);
+  if (!words.empty() && !isFile && !findCommand(words.front()))
+    if (std::optional<TheirCommand> other = theirCommand(words.front()))
+      return otherCommand(*other, words);
   bool isCommand = !words.empty() && findCommand(words.front());
   if (prepare && !isCommand) {
     MOE_ASSIGN_OR_RETURN(words, prepare(std::move(words)));
@@ -275,8 +321,10 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
       words.empty() ? nullptr : findCommand(words.front());
   if (command) {
     noteEnvironment();
-    MOE_ASSIGN_OR_RETURN(
-        OurWords ours, withOurSpellings(*command, std::span(words).subspan(1)));
+    const OurWords ours =
+        withOurSpellings(*command, std::span(words).subspan(1));
+    if (!ours.refusals.empty())
+      return refusal(words.front(), ours);
     words.resize(1);
     words.insert(words.end(), ours.words.begin(), ours.words.end());
     if (!ours.dropped.empty())
@@ -301,7 +349,7 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
   return parseAndRun(words);
 }
 
-Status Tool::parseAndRun(const std::vector<std::string> &words) {
+Status Tool::parse(const std::vector<std::string> &words) {
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app_->parse(reversed);
@@ -311,7 +359,10 @@ Status Tool::parseAndRun(const std::vector<std::string> &words) {
                                                    words, kLongestWord));
     std::ostringstream text; // --help and --version
     app_->exit(error, text, text);
-    printText(text.str());
+    chosen_ = [text = text.str()] {
+      printText(text);
+      return Status::ok();
+    };
     return Status::ok();
   }
   for (const CLI::App *sub : app_->get_subcommands())
@@ -321,6 +372,11 @@ Status Tool::parseAndRun(const std::vector<std::string> &words) {
     return unknownArguments(*app_);
   if (!chosen_)
     return Status(StatusCode::Usage, "no command\n" + app_->help());
+  return Status::ok();
+}
+
+Status Tool::parseAndRun(const std::vector<std::string> &words) {
+  MOE_RETURN_IF_ERROR(parse(words));
   return chosen_();
 }
 

@@ -38,7 +38,15 @@ public:
 
 private:
   moert::Status run(std::vector<std::string> words, const Prepare &prepare);
+  /// Sets chosen_ to what the words ask for.
+  moert::Status parse(const std::vector<std::string> &words);
   moert::Status parseAndRun(const std::vector<std::string> &words);
+  /// Refuses a command of another tool, with ours in its place.
+  moert::Status otherCommand(const TheirCommand &other,
+                             std::span<const std::string> words) const;
+  /// Refuses options of other tools; the command without them is suggested if
+  /// it has no other mistake.
+  moert::Status refusal(const std::string &command, const OurWords &ours);
   const CLI::App *findCommand(const std::string &name) const;
   void addHelpCommand();
   void addCompletionsCommand();

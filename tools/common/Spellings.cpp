@@ -41,6 +41,15 @@ constexpr ValueRow kValues[] = {
 #undef MOE_THEIR_VALUE
 };
 
+struct CommandRow {
+  std::string_view names, ours, answer;
+};
+constexpr CommandRow kCommands[] = {
+#define MOE_THEIR_COMMAND(names, ours, answer) {names, ours, answer},
+#include "tools/common/TheirOptions.def"
+#undef MOE_THEIR_COMMAND
+};
+
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
   while (true) {
@@ -113,7 +122,7 @@ public:
   Translator(const CLI::App &command, std::span<const std::string> words)
       : command_(command), words_(words) {}
 
-  StatusOr<OurWords> run() {
+  OurWords run() {
     while (at_ < words_.size()) {
       const std::string &word = words_[at_];
       if (word == "--") {
@@ -125,12 +134,13 @@ public:
         hasArgument_ = true;
         result_.words.push_back(words_[at_++]);
       } else if (Status status = takeOption(word); !status.isOk()) {
-        refusals_ += (refusals_.empty() ? "" : "\n  ") + status.message();
+        result_.refusals.push_back(status.message());
       }
     }
-    if (!refusals_.empty())
-      return Status(StatusCode::Usage, refusals_);
     nameModel();
+    for (const auto &[names, answer] : ignored_)
+      result_.ignored.push_back(
+          fmt::format("{}{}{}", names, answer.empty() ? "" : ": ", answer));
     if (splitsContext_ && hasContext())
       result_.notes.emplace_back(
           "the context is that of each sequence, not of all together");
@@ -149,16 +159,25 @@ private:
   }
 
   bool takesArgument() const {
-    return std::ranges::any_of(
-        command_.get_options(),
-        [](const auto *option) { return option->get_positional(); });
+    return std::ranges::any_of(command_.get_options(), [](const auto *option) {
+      return option->get_positional();
+    });
   }
 
-  /// Without an argument, the file of a single --model is the argument.
+  /// Without an argument, the file of a single --model is the argument. Beside
+  /// one from KTransformers' options, which name the model's own folder with
+  /// --model, it is left out.
   void nameModel() {
     constexpr std::string_view kModel = "--model";
     std::vector<std::string> &words = result_.words;
     auto isModel = [&](const std::string &word) { return word == kModel; };
+    if (isArgumentOfOption_)
+      if (auto option = std::ranges::find_if(words, isModel);
+          option != words.end() && option + 1 != words.end() &&
+          !option[1].ends_with(".gguf")) {
+        ignore(*option, kHfFolder);
+        words.erase(option, option + 2);
+      }
     if (hasArgument_ || !takesArgument() ||
         std::ranges::count_if(words, isModel) != 1)
       return;
@@ -181,8 +200,11 @@ private:
   Status translateValue(const ValueRow &row, const std::string &ours,
                         const std::string &value, const std::string &typed) {
     if (row.ours == "-" || row.ours == "~") {
-      (row.ours == "-" ? result_.dropped : result_.ignored)
-          .push_back(typed + " " + value);
+      const std::string both = typed + " " + value;
+      if (row.ours == "-")
+        result_.dropped.push_back(both);
+      else
+        ignore(both, row.answer);
     } else if (!row.ours.empty()) {
       result_.words.insert(result_.words.end(), {ours, std::string(row.ours)});
       result_.changes.push_back(
@@ -239,26 +261,31 @@ private:
       holds = on.value_or(true);
       values.clear();
     }
-    const size_t wanted = size_t(row.values == kPaired ? 1 : row.values);
-    if (row.values != kSwitch)
+    if (row.values == kMany) {
+      while (at_ < words_.size() && !looksLikeOption(words_[at_]))
+        values.push_back(words_[at_++]);
+    } else if (row.values != kSwitch) {
+      const size_t wanted = size_t(row.values == kPaired ? 1 : row.values);
       while (values.size() < wanted && at_ < words_.size())
         values.push_back(words_[at_++]);
+    }
     if (holds && row.values == kPaired && !isPaired(row, values))
       holds = false;
     if (!values.empty())
       for (const std::string &name : split(row.names, ','))
         if (const ValueRow *same = rowOfValue(name, values.front());
-            same &&
-            (same->ours == "-" || same->ours == "~" ||
-             find(std::string(row.ours))))
+            same && (same->ours == "-" || same->ours == "~" ||
+                     find(std::string(row.ours))))
           return translateValue(*same, std::string(row.ours), values.front(),
                                 typed);
-    if (holds)
-      for (const std::string &ours : split(row.ours, '|')) {
-        MOE_ASSIGN_OR_RETURN(bool isPut, put(ours, row, typed, values));
-        if (isPut)
-          return Status::ok();
-      }
+    for (const std::string &ours : split(row.ours, '|')) {
+      // A switch that is off may still be one that changes no text.
+      if (!holds && !(row.values == kSwitch && ours == "~"))
+        continue;
+      MOE_ASSIGN_OR_RETURN(bool isPut, put(ours, row, typed, values));
+      if (isPut)
+        return Status::ok();
+    }
     return Status(
         StatusCode::Usage,
         fmt::format("{}: {}", typed,
@@ -290,6 +317,15 @@ private:
     return true;
   }
 
+  /// Leaves an option out, together with others that have the same answer.
+  void ignore(const std::string &typed, std::string_view answer) {
+    auto same = std::ranges::find(ignored_, answer, &Ignored::answer);
+    if (same == ignored_.end())
+      ignored_.push_back({typed, answer});
+    else
+      same->names += ", " + typed;
+  }
+
   /// Puts our words in place of the option; false if the command lacks them.
   StatusOr<bool> put(const std::string &ours, const Row &row,
                      const std::string &typed,
@@ -299,7 +335,7 @@ private:
     if (ours == "MODEL") {
       if (!takesArgument())
         return false;
-      hasArgument_ = true;
+      hasArgument_ = isArgumentOfOption_ = true;
       result_.words.insert(result_.words.end(), values.begin(), values.end());
       result_.changes.push_back(typed + " is the argument MODEL.gguf here");
       return true;
@@ -314,9 +350,7 @@ private:
       if (ours[0] == '-')
         result_.dropped.push_back(typed);
       else
-        result_.ignored.push_back(
-            fmt::format("{}{}{}", typed, row.answer.empty() ? "" : ": ",
-                        row.answer));
+        ignore(typed, row.answer);
       return true;
     }
     const size_t space = ours.find(' ');
@@ -342,9 +376,13 @@ private:
   const CLI::App &command_;
   std::span<const std::string> words_;
   size_t at_ = 0;
-  bool hasArgument_ = false;
+  struct Ignored {
+    std::string names;
+    std::string_view answer;
+  };
+  std::vector<Ignored> ignored_;
+  bool hasArgument_ = false, isArgumentOfOption_ = false;
   bool splitsContext_ = false; ///< -np, whose tool divides -c.
-  std::string refusals_;
   OurWords result_;
 };
 
@@ -357,15 +395,41 @@ std::string cell(std::string_view text) {
 }
 } // namespace
 
-StatusOr<OurWords> withOurSpellings(const CLI::App &command,
-                                    std::span<const std::string> words) {
+OurWords withOurSpellings(const CLI::App &command,
+                          std::span<const std::string> words) {
   return Translator(command, words).run();
+}
+
+std::vector<std::string> theirOptionNames() {
+  std::vector<std::string> names;
+  for (const auto &[name, row] : rowsByName())
+    names.push_back(name);
+  return names;
+}
+
+std::optional<TheirCommand> theirCommand(const std::string &name) {
+  constexpr std::string_view kArguments = "...";
+  for (const CommandRow &row : kCommands) {
+    const std::vector<std::string> names = split(row.names, ',');
+    if (std::ranges::find(names, name) == names.end())
+      continue;
+    TheirCommand command{.words = {}, .answer = row.answer};
+    if (row.ours.empty())
+      return command;
+    for (std::string &word : split(row.ours, ' '))
+      if (word == kArguments)
+        command.takesArguments = true;
+      else
+        command.words.push_back(word == "*" ? name : std::move(word));
+    return command;
+  }
+  return std::nullopt;
 }
 
 std::string theirOptionsPage() {
   std::string page = "| theirs | of | here | else a user is told |\n"
                      "|---|---|---|---|\n";
-  size_t of[3] = {};
+  size_t of[3] = {}, taken = 0, leftOut = 0, answered = 0;
   for (const Row &row : kRows) {
     std::vector<std::string_view> tools;
     constexpr std::string_view names[] = {"llama.cpp", "ik_llama.cpp",
@@ -377,10 +441,15 @@ std::string theirOptionsPage() {
       }
     if (tools.empty())
       continue;
-    std::string ours = row.ours.starts_with('-') && !row.ours.starts_with("--")
-                           ? "done anyway"
-                       : row.ours.starts_with('~') ? "left out"
-                                                   : std::string(row.ours);
+    const bool isDone =
+        row.ours.starts_with('-') && !row.ours.starts_with("--");
+    const bool isLeftOut = row.ours.starts_with('~');
+    std::string ours = isDone      ? "done anyway"
+                       : isLeftOut ? "left out"
+                                   : std::string(row.ours);
+    (ours.empty()          ? answered
+     : isDone || isLeftOut ? leftOut
+                           : taken) += split(row.names, ',').size();
     page += fmt::format(
         "| {} | {} | {} | {} |\n",
         cell(fmt::format("{}", fmt::join(split(row.names, ','), ", "))),
@@ -395,9 +464,16 @@ std::string theirOptionsPage() {
                         : row.ours == "~" ? "left out"
                                           : row.ours,
                         cell(row.answer));
+  page += "\n| command of theirs | here | a user is told |\n|---|---|---|\n";
+  for (const CommandRow &row : kCommands)
+    page += fmt::format("| {} | {} | {} |\n",
+                        fmt::join(split(row.names, ','), ", "), row.ours,
+                        cell(row.answer));
   return page + fmt::format("\n{} rows of llama.cpp, {} of ik_llama.cpp, {} of "
-                            "KTransformers\n",
-                            of[0], of[1], of[2]);
+                            "KTransformers\n{} names: {} are options here, {} "
+                            "are left out with a note, {} are answered\n",
+                            of[0], of[1], of[2], taken + leftOut + answered,
+                            taken, leftOut, answered);
 }
 
 } // namespace moetool

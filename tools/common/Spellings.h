@@ -6,8 +6,10 @@
 #include "runtime/base/Status.h"
 #include "tools/common/CliFwd.h"
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moetool {
@@ -23,15 +25,31 @@ struct OurWords {
   std::vector<std::string> dropped, ignored;
   /// What an option means otherwise than in the tool that it is of.
   std::vector<std::string> notes;
+  /// Why options without an equivalent in the command are refused, with the
+  /// rows' answers. They are not among the words.
+  std::vector<std::string> refusals;
 };
 
 /// Returns `words`, the arguments of `command`, with our options in place of
 /// those of other tools (TheirOptions.def) that the command does not have
 /// itself. Values are passed on as they are. A word after "--" that looks like
-/// an option is made a path. Fails with Usage, and the rows' answers, for
-/// options without an equivalent in this command.
-moert::StatusOr<OurWords> withOurSpellings(const CLI::App &command,
-                                           std::span<const std::string> words);
+/// an option is made a path.
+OurWords withOurSpellings(const CLI::App &command,
+                          std::span<const std::string> words);
+
+/// The names of other tools' options, for suggestions.
+std::vector<std::string> theirOptionNames();
+
+/// What a command of another tool is here.
+struct TheirCommand {
+  /// The words that take its place, such as moert and serve; none: none do.
+  std::vector<std::string> words;
+  bool takesArguments = false; ///< Whether its arguments follow.
+  std::string_view answer;     ///< What a user is told; may be "".
+};
+
+/// Returns the command that other tools call `name`, if there is one.
+std::optional<TheirCommand> theirCommand(const std::string &name);
 
 /// Returns a table in Markdown of the options of other tools, what they are
 /// called here, and how a user is told.

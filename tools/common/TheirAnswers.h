@@ -24,6 +24,8 @@ inline constexpr int kSwitch = -1;
 /// given the same value, as in -ctk q8_0 -ctv q8_0; otherwise it has its answer
 /// alone.
 inline constexpr int kPaired = -2;
+/// All words that follow, up to the next option.
+inline constexpr int kMany = -3;
 
 // The model
 
@@ -305,8 +307,8 @@ inline constexpr std::string_view kProxy =
     "moert serve leaves this to a proxy in front of it; tools/deploy has "
     "examples";
 inline constexpr std::string_view kKeys =
-    "moert serve --api-key-file FILE has one key per line; others on the "
-    "machine see what is on a command line";
+    "moert serve --api-key KEY asks clients for it, and --api-key-file FILE "
+    "keeps keys out of the list of processes";
 inline constexpr std::string_view kOrigins =
     "moert serve --allow-origin ORIGIN, once for each origin or * for all, "
     "lets web pages use the server";
@@ -317,6 +319,8 @@ inline constexpr std::string_view kSlots =
     "/slots shows each key its own generations; there is nothing to switch off";
 inline constexpr std::string_view kProps =
     "settings of moert serve are those of its command line";
+inline constexpr std::string_view kMetrics =
+    "moert serve has /metrics, always, and /usage for each key";
 inline constexpr std::string_view kEmbeddings =
     "moert serve always has /v1/embeddings, of length 1; --pooling is mean or "
     "last";
@@ -365,6 +369,23 @@ inline constexpr std::string_view kVersion =
 inline constexpr std::string_view kCompletions =
     "moert completions bash, and moec completions bash, print a script for the "
     "shell";
+inline constexpr std::string_view kTokenize =
+    "moert tokenize PLAN.fb prints the tokens of --text TEXT, or of -f FILE, "
+    "as "
+    "a JSON list";
+inline constexpr std::string_view kNoTraining =
+    "nothing is trained here: models are read as they are";
+inline constexpr std::string_view kNoDiffusion =
+    "models write one token after another: there is no diffusion";
+inline constexpr std::string_view kStopServer =
+    "a server ends at Ctrl-C or SIGTERM, when running requests have ended";
+inline constexpr std::string_view kNoModelfiles =
+    "there are no model files of Ollama: a GGUF is served as it is, and "
+    "requests and options of moert serve say the rest";
+inline constexpr std::string_view kParts =
+    "split models are read as they are: give any part, or its folder";
+inline constexpr std::string_view kNoConfig =
+    "there is no file of settings: all are options of a command";
 inline constexpr std::string_view kOtherTools =
     "this belongs to a tool of which moec and moert have none";
 

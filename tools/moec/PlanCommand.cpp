@@ -122,8 +122,7 @@ Status run(Options &options) {
       readRules(options.request.place, *options.request.texts));
   // A misspelt machine name is an error of its own, not a result for a machine.
   for (const std::string &target : options.targets)
-    MOE_RETURN_IF_ERROR(
-        resolveTarget(target, options.request.measuring).status());
+    MOE_RETURN_IF_ERROR(unmeasuredTarget(target).status());
   std::vector<Row> rows;
   std::optional<CompileRequest> fitting; // The first one that fits.
   Status failed;
@@ -171,11 +170,12 @@ void addPlanCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "plan", "Compare machines: does a model fit, how fast, what is slowest",
       [options] { return run(*options); });
-  moetool::addReader(*command, rows::models, [options](const std::string &text) {
-    MOE_ASSIGN_OR_RETURN(std::string path, moetool::modelPathAt(text));
-    options->models.push_back(std::move(path));
-    return Status::ok();
-  });
+  moetool::addReader(
+      *command, rows::models, [options](const std::string &text) {
+        MOE_ASSIGN_OR_RETURN(std::string path, moetool::modelPathAt(text));
+        options->models.push_back(std::move(path));
+        return Status::ok();
+      });
   moetool::addReader(*command, rows::targets,
                      [options](const std::string &text) {
                        for (size_t at = 0; at <= text.size();) {

@@ -257,6 +257,8 @@ Status bench(BenchFlags &flags) {
   std::vector<BatchedResult> batched;
   ProgressLine progress;
   bool hasSplits = false;
+  for (int32_t &threads : flags.threads)
+    threads = usableThreads(threads);
   for (int32_t threads : flags.threads) {
     EngineOptions options = flags.engine.options;
     options.threads = threads;

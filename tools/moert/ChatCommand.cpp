@@ -242,6 +242,7 @@ Status Chat::run(LineReader &reader) {
 }
 
 Status chat(ChatCommandFlags &flags) {
+  MOE_RETURN_IF_ERROR(flags.chat.check());
   MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
   if (!flags.firstFile.empty()) {
     MOE_ASSIGN_OR_RETURN(const std::string *text,

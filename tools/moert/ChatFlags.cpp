@@ -48,6 +48,18 @@ void ChatFlags::add(CLI::App &command) {
   moetool::addOption(command, rows::escapes, escapes);
 }
 
+Status ChatFlags::check() const {
+  MOE_RETURN_IF_ERROR(messages().status());
+  if (templateFile.empty())
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *source,
+      texts->read(kTemplateRole, templateFile, kMostConversationBytes));
+  if (auto parsed = ChatTemplate::parse(*source); !parsed)
+    return parsed.status().at(inputName(templateFile));
+  return Status::ok();
+}
+
 StatusOr<Messages> ChatFlags::messages() const {
   Messages result;
   if (!messagesFile.empty()) {
@@ -60,9 +72,9 @@ StatusOr<Messages> ChatFlags::messages() const {
   if (!system.empty())
     result.setSystem(typedText(system, escapes));
   if (!systemFile.empty()) {
-    MOE_ASSIGN_OR_RETURN(const std::string *text,
-                         texts->read("the system message", systemFile,
-                                     kMostConversationBytes));
+    MOE_ASSIGN_OR_RETURN(
+        const std::string *text,
+        texts->read("the system message", systemFile, kMostConversationBytes));
     result.setSystem(*text);
   }
   for (const auto &[name, value] : templateValues.items())

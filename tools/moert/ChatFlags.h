@@ -35,6 +35,9 @@ struct ChatFlags {
 
   void add(CLI::App &command);
 
+  /// Fails if a file of these options cannot be read or is malformed, as far as
+  /// that is known before a plan is loaded.
+  Status check() const;
   /// Returns the messages of --messages and --system.
   StatusOr<Messages> messages() const;
   /// Returns the chat template of --template, or the plan's.

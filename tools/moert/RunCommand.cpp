@@ -49,6 +49,18 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
   return *text;
 }
 
+/// Checks the prompt before a large plan is loaded.
+Status checkPrompt(const RunFlags &flags, bool isChat) {
+  MOE_RETURN_IF_ERROR(flags.chat.check());
+  if (!isChat || flags.hasPrompt() || !flags.promptFile.empty())
+    return promptText(flags).status();
+  if (!flags.chat.messagesFile.empty())
+    return Status::ok();
+  return Status(StatusCode::Usage,
+                "give the message with either -p TEXT or -f FILE, or a "
+                "conversation with --messages FILE.json");
+}
+
 /// Returns the file of --session if this command may replace it. Without an
 /// engine, this only checks what is known before a large plan is loaded.
 StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
@@ -131,10 +143,6 @@ StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
     MOE_ASSIGN_OR_RETURN(std::string message, promptText(flags));
     isEmpty = message.empty();
     messages.add("user", message);
-  } else if (flags.chat.messagesFile.empty()) {
-    return Status(StatusCode::Usage,
-                  "give the message with either -p TEXT or -f FILE, or a "
-                  "conversation with --messages FILE.json");
   }
   MOE_ASSIGN_OR_RETURN(ChatPrompt prompt,
                        format.prompt(messages, flags.chat.options()));
@@ -165,8 +173,8 @@ StatusOr<std::optional<Grammar>> grammarOf(const RunFlags &flags) {
   bool isTyped = ::access(given.c_str(), F_OK) != 0 &&
                  (isSchema ? begin != given.npos && given[begin] == '{'
                            : given.find("::=") != given.npos);
-  const std::string file = isTyped ? isSchema ? "the schema" : "the grammar"
-                                   : inputName(given);
+  const std::string file =
+      isTyped ? isSchema ? "the schema" : "the grammar" : inputName(given);
   const std::string *text = &given;
   if (!isTyped) {
     MOE_ASSIGN_OR_RETURN(
@@ -193,8 +201,7 @@ Status runPrompt(RunFlags &flags) {
   bool isChat = flags.isChat || !flags.chat.system.empty() ||
                 !flags.chat.messagesFile.empty() ||
                 !flags.chat.templateFile.empty();
-  if (!isChat)
-    MOE_RETURN_IF_ERROR(promptText(flags).status());
+  MOE_RETURN_IF_ERROR(checkPrompt(flags, isChat));
   // Check the parameters before a large plan is loaded.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::optional<Grammar> grammar, grammarOf(flags));

@@ -9,6 +9,7 @@
 #include "runtime/serve/http/HttpServer.h"
 #include "runtime/serve/http/Notify.h"
 #include "runtime/serve/http/ServerPage.h"
+#include "runtime/serve/http/Words.h"
 #include "tools/common/ModelPath.h"
 #include "tools/moert/ChatFlags.h"
 #include "tools/moert/Commands.h"
@@ -43,7 +44,7 @@ struct ServeFlags {
   nlohmann::ordered_json templateValues = nlohmann::ordered_json::object();
   float idleMinutes = 0, graceSeconds = 30;
   bool publicMetrics = false;
-  int32_t port = 8080;
+  int32_t port = 8080, maxTokens = -1;
   SchedulerOptions scheduler;
   HttpSettings http;
   SamplerParams sampler;
@@ -173,15 +174,13 @@ private:
 Status serve(ServeFlags &flags) {
   flags.http.inheritedSockets =
       activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
-  MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   // Without keys there is one client, which has all of the queue.
-  flags.scheduler.queuePerClient = flags.http.apiKeyFile.empty()
-                                       ? flags.scheduler.queue
-                                       : std::max(1, flags.scheduler.queue / 2);
+  flags.scheduler.queuePerClient = flags.http.asksForKeys()
+                                       ? std::max(1, flags.scheduler.queue / 2)
+                                       : flags.scheduler.queue;
   if (flags.speculation == "off")
     flags.scheduler.speculation = Speculation::Off;
-  auto pages = std::make_shared<PlacementPages>(plans);
   PlanHostOptions options{
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
@@ -198,6 +197,16 @@ Status serve(ServeFlags &flags) {
       return parsed.status().at(inputName(flags.chatTemplate));
   }
 
+  HttpSettings settings = flags.http;
+  settings.port = uint16_t(flags.port);
+  // What is wrong with the server's own options is told before a model is
+  // compiled.
+  MOE_RETURN_IF_ERROR(HttpServer::check(settings));
+  MOE_ASSIGN_OR_RETURN(std::shared_ptr<ObjectStore> store,
+                       ObjectStore::open(flags.database));
+  MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
+  auto pages = std::make_shared<PlacementPages>(plans);
+
   // All threads that start from here on leave these signals to this one.
   const sigset_t signals = serverSignals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -205,8 +214,6 @@ Status serve(ServeFlags &flags) {
                        PlanHost::create(std::move(plans), options));
 
   raiseFileLimit();
-  HttpSettings settings = flags.http;
-  settings.port = uint16_t(flags.port);
   settings.files = serverPage;
   settings.errorBody = refusalBody;
   if (flags.publicMetrics)
@@ -219,7 +226,9 @@ Status serve(ServeFlags &flags) {
     settings.accessLog = [](const AccessRecord &record) {
       moetool::note("{}\n", accessJson(record));
     };
-  ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  ApiSettings api{.sampling = flags.sampler,
+                  .maxTokens = flags.maxTokens,
+                  .version = MOE_VERSION};
   if (moetool::isGiven(flags.seed))
     api.seed = flags.sampler.seed;
   // What goes on with a request on a scheduler's thread is done here.
@@ -249,11 +258,14 @@ Status serve(ServeFlags &flags) {
   api.placementPage = [pages](const std::string &id) {
     return pages->page(id);
   };
-  MOE_ASSIGN_OR_RETURN(api.store, ObjectStore::open(flags.database));
+  api.store = std::move(store);
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,
       HttpServer::create(std::move(settings), makeApi(*host, api)));
   *listening = server.get();
+  if (!flags.http.apiKeys.empty())
+    moetool::note("warning: others on this machine see the keys of --api-key "
+                  "in the list of processes; --api-key-file FILE hides them\n");
   for (const std::string &warning : server->warnings())
     moetool::note("warning: {}\n", warning);
 
@@ -303,6 +315,11 @@ void addServeCommand(moetool::Tool &tool) {
                      flags->http.certificateFile);
   moetool::addOption(*command, rows::tlsKey, flags->http.certificateKeyFile);
   moetool::addOption(*command, rows::apiKeyFile, flags->http.apiKeyFile);
+  moetool::addReader(*command, rows::apiKeys, [flags](const std::string &text) {
+    for (std::string_view key : split(text, ','))
+      flags->http.apiKeys.emplace_back(key);
+    return Status::ok();
+  });
   moetool::addOption(*command, rows::insecure, flags->http.insecure);
   moetool::addOption(*command, rows::publicMetrics, flags->publicMetrics);
   moetool::addOption(*command, rows::allowedHosts, flags->http.allowedHosts);
@@ -323,13 +340,13 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::servedTemplate, flags->chatTemplate);
-  moetool::addReader(*command, rows::servedTemplateValues,
-                     [flags](const std::string &text) {
-                       MOE_ASSIGN_OR_RETURN(flags->templateValues,
-                                            readTemplateValues(text));
-                       return Status::ok();
-                     });
+  moetool::addReader(
+      *command, rows::servedTemplateValues, [flags](const std::string &text) {
+        MOE_ASSIGN_OR_RETURN(flags->templateValues, readTemplateValues(text));
+        return Status::ok();
+      });
   moetool::addOption(*command, rows::servedThink, flags->think);
+  moetool::addOption(*command, rows::servedTokens, flags->maxTokens);
   moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
   flags->engine.addCompile(*command);

@@ -1,14 +1,18 @@
 #include "tools/moert/Shared.h"
 
+#include "runtime/base/InputFile.h"
 #include "runtime/base/Text.h"
+#include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 #include "tools/common/ModelPath.h"
 #include "tools/common/Progress.h"
+#include "tools/common/TheirAnswers.h"
 #include "tools/moert/ModelPlan.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -91,7 +95,11 @@ void EngineFlags::addWeights(CLI::App &command) {
 }
 
 void EngineFlags::addThreads(CLI::App &command) {
-  moetool::addOption(command, rows::threads, options.threads);
+  moetool::addReader(command, rows::threads, [this](const std::string &text) {
+    MOE_RETURN_IF_ERROR(parseOption(rows::threads, text, options.threads));
+    options.threads = usableThreads(options.threads);
+    return Status::ok();
+  });
   addPin(command);
 }
 
@@ -193,6 +201,34 @@ EngineFlags::open(const EngineOptions &others) const {
   return engine;
 }
 
+int32_t usableThreads(int32_t threads) {
+  const CpuBudget budget = readCpuBudget();
+  if (threads <= budget.cpus)
+    return threads;
+  moetool::note("note: --threads {}: this process may use {}, and more threads "
+                "are no faster: {} are used\n",
+                threads, counted(budget.cpus, "CPU"),
+                counted(budget.cores, "thread"));
+  return budget.cores;
+}
+
+Status checkFile(const std::string &path) {
+  std::error_code error;
+  if (path.empty() || path == "-" || std::filesystem::exists(path, error))
+    return Status::ok();
+  Status missing = InputFile::open(path).status();
+  // A name of a model elsewhere, such as USER/MODEL.
+  if (missing.isOk() || path.ends_with(".gguf") || path.ends_with(".fb"))
+    return missing;
+  return std::move(missing).append("; " +
+                                   std::string(moetool::theirs::kDownloads));
+}
+
+Status checkOutput(const std::string &path, OutputKind kind, bool force) {
+  return path.empty() ? Status::ok()
+                      : OutputRule(force).target(path, kind).status();
+}
+
 Status checkSequences(const Engine &engine, std::string_view option,
                       int32_t wanted) {
   const Plan &plan = engine.plan();
@@ -234,10 +270,9 @@ static Status readBias(const std::string &text,
                   fmt::format("expected a token's number and a bias, as in "
                               "15043+1, found {:?}",
                               text));
-  MOE_ASSIGN_OR_RETURN(int32_t id,
-                       parseNumber<int32_t>(
-                           std::string_view(text).substr(0, sign), 0,
-                           std::numeric_limits<int32_t>::max()));
+  MOE_ASSIGN_OR_RETURN(
+      int32_t id, parseNumber<int32_t>(std::string_view(text).substr(0, sign),
+                                       0, std::numeric_limits<int32_t>::max()));
   MOE_ASSIGN_OR_RETURN(
       float bias,
       parseNumber<float>(std::string_view(text).substr(sign + 1), 0, 1e6f));
@@ -254,10 +289,10 @@ CLI::Option *addSampling(CLI::App &command, SamplerParams &sampler) {
   moetool::addOption(command, rows::repeatLast, sampler.repetitionWindow);
   moetool::addOption(command, rows::presencePenalty, sampler.presencePenalty);
   moetool::addOption(command, rows::frequencyPenalty, sampler.frequencyPenalty);
-  moetool::addReader(
-      command, rows::logitBias, [&sampler](const std::string &text) {
-        return readBias(text, sampler.logitBias);
-      });
+  moetool::addReader(command, rows::logitBias,
+                     [&sampler](const std::string &text) {
+                       return readBias(text, sampler.logitBias);
+                     });
   return moetool::addReader(
       command, rows::seed,
       [&sampler](const std::string &text) {

@@ -51,6 +51,9 @@ struct EngineFlags {
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
 
+/// Fails with Io if there is neither a model nor a plan at `path`.
+Status checkFile(const std::string &path);
+
 /// Adds a command whose flags have an EngineFlags `engine`. Call
 /// EngineFlags::addCompile() after all of its options.
 template <class Flags>
@@ -58,9 +61,19 @@ CLI::App *addEngineCommand(moetool::Tool &tool, const std::string &name,
                            std::string description,
                            std::shared_ptr<Flags> flags,
                            Status (*run)(Flags &)) {
-  return tool.command(name, std::move(description),
-                      [=] { return flags->engine.forModel(run(*flags)); });
+  return tool.command(name, std::move(description), [=]() -> Status {
+    MOE_RETURN_IF_ERROR(checkFile(flags->engine.plan));
+    return flags->engine.forModel(run(*flags));
+  });
 }
+
+/// Returns the number of workers for --threads N: one per core, after a note,
+/// if this process may use fewer CPUs than N.
+int32_t usableThreads(int32_t threads);
+
+/// Fails if a command must not write a file of this kind to `path`, as far as
+/// that is known before a plan is loaded. "" is no file.
+Status checkOutput(const std::string &path, OutputKind kind, bool force);
 
 /// Fails if the plan was compiled for fewer sequences, decoded together, than
 /// `option` requests; the error has the command that compiles such a plan.

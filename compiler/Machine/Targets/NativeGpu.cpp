@@ -142,13 +142,28 @@ measureGpus(const std::string &cudaLibrary,
   return gpus;
 }
 
-std::vector<std::string> plannableGpus(const std::string &cudaLibrary) {
-  std::vector<std::string> titles;
+std::vector<DeviceDesc> assumedGpus(const std::string &cudaLibrary) {
+  // Of a middling card.
+  constexpr double memory = 5e11, link = 2e10, latency = 2e-5;
+  std::vector<DeviceDesc> gpus;
   if (StatusOr<CudaDriver> driver = CudaDriver::load(cudaLibrary))
     for (int i = 0; i < driver->deviceCount(); ++i)
-      if (StatusOr<CudaGpu> device = driver->describe(i);
-          device && peakOf(*device))
-        titles.push_back(moert::escaped(device->name));
+      if (StatusOr<CudaGpu> device = driver->describe(i))
+        if (StatusOr<CudaPeak> peak = peakOf(*device))
+          gpus.push_back(descriptionOf(*device,
+                                       {.memoryBytesPerSecond = memory,
+                                        .toDeviceBytesPerSecond = link,
+                                        .toHostBytesPerSecond = link,
+                                        .copyLatencySeconds = latency,
+                                        .freeBytes = device->memoryBytes},
+                                       *peak));
+  return gpus;
+}
+
+std::vector<std::string> plannableGpus(const std::string &cudaLibrary) {
+  std::vector<std::string> titles;
+  for (DeviceDesc &gpu : assumedGpus(cudaLibrary))
+    titles.push_back(std::move(gpu.title));
   return titles;
 }
 

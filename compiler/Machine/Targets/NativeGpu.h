@@ -24,6 +24,10 @@ measureGpus(const std::string &cudaLibrary,
             const moert::CudaCalibrationOptions &options,
             const std::function<void(const std::string &)> &progress);
 
+/// Describes the GPUs that measureGpus() would measure, with assumed rates and
+/// all of their memory free.
+std::vector<DeviceDesc> assumedGpus(const std::string &cudaLibrary);
+
 /// Returns the titles of the GPUs that measureGpus() would measure.
 std::vector<std::string> plannableGpus(const std::string &cudaLibrary);
 

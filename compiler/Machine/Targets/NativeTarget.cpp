@@ -226,6 +226,31 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
                         trouble));
   return std::nullopt;
 }
+
+/// Returns the description that was saved on a busy machine less than kBusyTime
+/// ago, with a note.
+std::optional<TargetDesc> busyTarget(bool wantsKernels,
+                                     const std::string &cudaLibrary) {
+  const std::string path = busyNativeFile();
+  std::error_code error;
+  const auto saved = std::filesystem::last_write_time(path, error);
+  if (error)
+    return std::nullopt;
+  const auto age = std::chrono::floor<std::chrono::minutes>(
+      std::filesystem::file_time_type::clock::now() - saved);
+  if (age < std::chrono::minutes(0) || age >= kBusyTime)
+    return std::nullopt;
+  std::vector<std::string> ignored;
+  auto target = cachedTarget(path, wantsKernels, cudaLibrary, ignored);
+  if (target)
+    target->notes.push_back(fmt::format(
+        "other programs used this machine when it was measured {} ago, so "
+        "plans may be for a slower one; it is measured again after {}, or now "
+        "by moec calibrate",
+        moert::counted(age.count(), "minute"),
+        moert::counted((kBusyTime - age).count(), "minute")));
+  return target;
+}
 } // namespace
 
 /// Creates the folder if it does not exist. Returns "" if there is none.
@@ -237,17 +262,22 @@ static std::filesystem::path nativeTargetFolder() {
   return folder;
 }
 
-std::string nativeTargetFile() {
-  std::string folder = moert::userCacheFolder();
-  return folder.empty() ? "" : folder + "/native.json";
+/// A file for descriptions of this machine.
+static std::string cacheFile(std::string_view name) {
+  const std::string folder = moert::userCacheFolder();
+  return folder.empty() ? "" : fmt::format("{}/{}", folder, name);
 }
+
+std::string nativeTargetFile() { return cacheFile("native.json"); }
+
+std::string busyNativeFile() { return cacheFile("native-busy.json"); }
 
 Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target) {
   return moert::writeOutput(std::move(to), toJson(target));
 }
 
-Status saveNativeTarget(const TargetDesc &target) {
-  std::string path = nativeTargetFile();
+/// Writes a description to a file of the cache folder.
+static Status saveInCache(const std::string &path, const TargetDesc &target) {
   if (path.empty())
     return Status(StatusCode::Io, "there is no folder for measurements: "
                                   "neither XDG_CACHE_HOME nor HOME is set");
@@ -255,6 +285,13 @@ Status saveNativeTarget(const TargetDesc &target) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(),
                                       error);
   return saveTargetFile(moert::OutputTarget::ofCache(path), target);
+}
+
+Status saveNativeTarget(const TargetDesc &target) {
+  MOE_RETURN_IF_ERROR(saveInCache(nativeTargetFile(), target));
+  std::error_code ignored;
+  std::filesystem::remove(busyNativeFile(), ignored);
+  return Status::ok();
 }
 
 CpuMeasurement CpuMeasurement::ofThisMachine() {
@@ -340,12 +377,34 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   return Calibration{std::move(target), worse(worse(ofAll, ofEach), ofKernels)};
 }
 
+StatusOr<TargetDesc> assumedNative(const std::string &cudaLibrary) {
+  // Per core, of a middling CPU.
+  constexpr double readBytes = 1e10, int8Ops = 2e11, floatOps = 5e10;
+  DeviceDesc device = detectDevice();
+  device.read.perSecond = readBytes * device.cores;
+  device.int8.perSecond = int8Ops * device.cores;
+  device.float32.perSecond = floatOps * device.cores;
+  device.hasKernelList = true;
+  std::vector<DeviceDesc> devices = assumedGpus(cudaLibrary);
+  devices.push_back(std::move(device));
+  return makeTarget("native", std::move(devices));
+}
+
+bool isNativeKnown(const std::string &cudaLibrary) {
+  std::vector<std::string> ignored;
+  return cachedTarget(nativeTargetFile(), /*wantsKernels=*/true, cudaLibrary,
+                      ignored) ||
+         busyTarget(/*wantsKernels=*/true, cudaLibrary);
+}
+
 StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
                                   const CalibrationProgress &progress,
                                   const std::string &cudaLibrary) {
   std::string path = nativeTargetFile();
   std::vector<std::string> notes;
   if (auto cached = cachedTarget(path, bool(cpu.kernels), cudaLibrary, notes))
+    return *std::move(cached);
+  if (auto cached = busyTarget(bool(cpu.kernels), cudaLibrary))
     return *std::move(cached);
   DeviceDesc device = detectDevice();
   std::string before;
@@ -375,11 +434,17 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
       measured.kernels.clear();
       measured.hasKernelList = true;
     }
+    const bool isSaved = saveInCache(busyNativeFile(), target).isOk();
+    if (auto kept = loadTargetFile(busyNativeFile()); isSaved && kept)
+      target.devices = std::move(kept->devices); // Its numbers are rounded.
     target.notes.push_back(fmt::format(
         "other programs use this machine ({} in the last of {} measurements); "
-        "the best figures are used this time, without rates of kernels, but "
-        "not kept: run moec calibrate when it is quiet",
-        disturbance.text(), kMeasurements));
+        "the best figures are used, without rates of kernels, {}: run moec "
+        "calibrate when it is quiet",
+        disturbance.text(), kMeasurements,
+        isSaved
+            ? fmt::format("for {}", moert::counted(kBusyTime.count(), "minute"))
+            : "but not kept"));
     return target;
   }
   // Without a writable cache, the machine is only measured again next time.

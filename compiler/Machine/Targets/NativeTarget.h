@@ -9,6 +9,7 @@
 #include "runtime/device/cpu/KernelRates.h"
 #include "runtime/device/cuda/CudaDriver.h"
 
+#include <chrono>
 #include <functional>
 
 namespace moec {
@@ -35,19 +36,31 @@ struct CpuMeasurement {
 /// Most repetitions of a measurement that other programs disturb.
 inline constexpr int kMeasurements = 3;
 
+/// How long figures of a busy machine are used before it is measured again.
+inline constexpr std::chrono::minutes kBusyTime{60};
+
 /// Describes this machine: instruction set, cores and memory of its CPU are
 /// detected, and rates are measured with short runs of every kernel (a few
 /// seconds), unless the user's cache folder has the result of an earlier call
 /// or of `moec calibrate` on this machine. The result is saved, so that
-/// compiling twice gives the same plan, except for measurements on a busy
-/// machine. GPUs are included, as reported by the driver `cudaLibrary`. Notes
-/// mention a busy machine, GPUs that are left out, a saved description that is
-/// unusable (damaged, or of another version or machine), and that nothing can
-/// be saved.
+/// compiling twice gives the same plan. Measurements on a busy machine are kept
+/// for kBusyTime. GPUs are included, as reported by the driver `cudaLibrary`.
+/// Notes mention a busy machine, GPUs that are left out, a saved description
+/// that is unusable (damaged, or of another version or machine), and that
+/// nothing can be saved.
 moert::StatusOr<TargetDesc>
 nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine(),
              const CalibrationProgress &progress = {},
              const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
+
+/// Describes this machine as nativeTarget() does, but measures nothing: rates
+/// are assumed.
+moert::StatusOr<TargetDesc>
+assumedNative(const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
+
+/// Returns whether nativeTarget() would measure nothing.
+bool isNativeKnown(
+    const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
 
 struct NativeOptions {
   double seconds = 0.5; ///< Per measurement of peaks and bandwidth.
@@ -74,6 +87,8 @@ calibrateNative(const CalibrationProgress &progress,
 /// Returns the file in which nativeTarget() saves measurements, or "" without a
 /// cache folder.
 std::string nativeTargetFile();
+/// Returns the file for measurements on a busy machine, or "".
+std::string busyNativeFile();
 /// Saves `target` as the meaning of "native" from now on.
 moert::Status saveNativeTarget(const TargetDesc &target);
 

@@ -128,10 +128,13 @@ DeviceDesc withSockets(DeviceDesc cpu, int count) {
   return cpu;
 }
 
+/// Returns what "native" stands for.
+using NativeSource = std::function<StatusOr<TargetDesc>()>;
+
 /// Appends the devices and notes for a part "[Nx]name[:SIZE][:LINK]" of a
 /// target.
 Status appendPart(std::string_view whole, std::string_view spec,
-                  const CalibrationProgress &progress, TargetDesc &target) {
+                  const NativeSource &nativeDevices, TargetDesc &target) {
   std::vector<DeviceDesc> &devices = target.devices;
   std::string_view part = whole.substr(0, whole.find(':'));
   std::string_view qualifiers = whole.substr(part.size());
@@ -190,9 +193,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     return qualify(before);
   }
   if (name == "native") {
-    MOE_ASSIGN_OR_RETURN(
-        TargetDesc native,
-        nativeTarget(CpuMeasurement::ofThisMachine(), progress));
+    MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeDevices());
     std::ranges::move(native.devices, std::back_inserter(devices));
     std::ranges::move(native.notes, std::back_inserter(target.notes));
     return qualify(before);
@@ -208,6 +209,30 @@ Status appendPart(std::string_view whole, std::string_view spec,
                   moert::clipped(spec), moert::clipped(name),
                   meant ? fmt::format(", did you mean \"{}\"?", *meant) : "",
                   fmt::join(known, ", ")));
+}
+
+StatusOr<TargetDesc> partsOf(std::string_view spec,
+                             const NativeSource &nativeDevices) {
+  TargetDesc parts;
+  std::string_view rest = spec;
+  while (true) {
+    size_t plus = rest.find('+');
+    MOE_RETURN_IF_ERROR(
+        appendPart(rest.substr(0, plus), spec, nativeDevices, parts));
+    if (plus == std::string_view::npos)
+      break;
+    rest.remove_prefix(plus + 1);
+  }
+  TargetDesc target = joinDevices(std::string(spec), std::move(parts.devices));
+  target.notes = std::move(parts.notes);
+  return target;
+}
+
+StatusOr<TargetDesc> machineOf(TargetDesc parts) {
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       makeTarget(parts.name, std::move(parts.devices)));
+  target.notes = std::move(parts.notes);
+  return target;
 }
 } // namespace
 
@@ -281,28 +306,30 @@ std::vector<std::string> targetAliases(std::string_view name) {
 
 StatusOr<TargetDesc> describeParts(std::string_view spec,
                                    const CalibrationProgress &progress) {
-  TargetDesc parts;
-  std::string_view rest = spec;
-  while (true) {
-    size_t plus = rest.find('+');
-    MOE_RETURN_IF_ERROR(
-        appendPart(rest.substr(0, plus), spec, progress, parts));
-    if (plus == std::string_view::npos)
-      break;
-    rest.remove_prefix(plus + 1);
-  }
-  TargetDesc target = joinDevices(std::string(spec), std::move(parts.devices));
-  target.notes = std::move(parts.notes);
-  return target;
+  // A mistake in another part is told before this machine is measured.
+  if (spec.find('+') != spec.npos || spec.find(':') != spec.npos)
+    MOE_RETURN_IF_ERROR(partsOf(spec, [] { return assumedNative(); }).status());
+  return partsOf(spec, [&] {
+    return nativeTarget(CpuMeasurement::ofThisMachine(), progress);
+  });
 }
 
 StatusOr<TargetDesc> resolveTarget(std::string_view spec,
                                    const CalibrationProgress &progress) {
   MOE_ASSIGN_OR_RETURN(TargetDesc parts, describeParts(spec, progress));
-  MOE_ASSIGN_OR_RETURN(TargetDesc target,
-                       makeTarget(parts.name, std::move(parts.devices)));
-  target.notes = std::move(parts.notes);
-  return target;
+  return machineOf(std::move(parts));
+}
+
+StatusOr<std::optional<TargetDesc>> unmeasuredTarget(std::string_view spec) {
+  bool isNative = false;
+  MOE_ASSIGN_OR_RETURN(TargetDesc parts, partsOf(spec, [&] {
+                         isNative = true;
+                         return assumedNative();
+                       }));
+  if (!isNative || isNativeKnown())
+    return std::optional<TargetDesc>();
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, machineOf(std::move(parts)));
+  return std::optional(std::move(target));
 }
 
 } // namespace moec

@@ -172,6 +172,12 @@ moert::Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes);
 moert::StatusOr<TargetDesc>
 resolveTarget(std::string_view spec, const CalibrationProgress &progress = {});
 
+/// Returns the machine of resolveTarget() as it is detected, with assumed
+/// rates, if it would have to be measured first: for checks before that, which
+/// takes seconds. None if nothing would be measured. Fails as resolveTarget().
+moert::StatusOr<std::optional<TargetDesc>>
+unmeasuredTarget(std::string_view spec);
+
 /// Most bytes of a description.
 inline constexpr uint64_t kMostTargetBytes = uint64_t(1) << 20;
 

@@ -241,6 +241,9 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
       continue;
     std::string cause, fix;
     if (const TensorRule *before = shadowedBy[index]) {
+      // One tensor's part of a file's rule, where the user decides otherwise.
+      if (rule.isOfFile)
+        continue;
       cause =
           "matches only tensors that \"" + before->text + "\" before it places";
       fix = "leave it out or put it first";

@@ -71,21 +71,29 @@ BodyJson::~BodyJson() {
     returnFreeMemory();
 }
 
-std::optional<std::string> knownModel(const Exchange &exchange,
+std::optional<std::string> modelNamed(const Exchange &exchange,
                                       const std::string &name) {
-  // Ollama's clients add a tag to names.
+  const std::vector<ModelFacts> models = exchange.context->host.models();
+  auto isCalled = [&](const std::string &id) {
+    return std::ranges::find(models, id, &ModelFacts::id) != models.end();
+  };
+  if (isCalled(name))
+    return name;
   std::string untagged =
       name.ends_with(":latest") ? name.substr(0, name.rfind(':')) : name;
-  std::vector<ModelFacts> models = exchange.context->host.models();
-  auto isCalled = [&](const std::string &id) {
-    return std::ranges::any_of(
-        models, [&](const ModelFacts &facts) { return facts.id == id; });
-  };
-  if (name.empty() || isCalled(name))
-    return name;
   if (isCalled(untagged))
     return untagged;
-  if (models.size() == 1 && exchange.settings().acceptsAnyModel)
+  return std::nullopt;
+}
+
+std::optional<std::string> knownModel(const Exchange &exchange,
+                                      const std::string &name) {
+  if (name.empty())
+    return name;
+  if (std::optional<std::string> found = modelNamed(exchange, name))
+    return found;
+  if (exchange.settings().acceptsAnyModel &&
+      exchange.context->host.models().size() == 1)
     return "";
   exchange.fail({.status = 404,
                  .message = fmt::format("model {} does not exist; "

@@ -100,8 +100,13 @@ private:
   const uint64_t bytes_;
 };
 
-/// The name by which the host knows the model that a request names; or nothing
-/// after an error has been sent.
+/// The name by which the host knows a model that is called `name`; nothing if
+/// there is none of this name, which Ollama's clients write with a tag.
+std::optional<std::string> modelNamed(const Exchange &exchange,
+                                      const std::string &name);
+
+/// The same for the model that a request names: one that serves any name counts
+/// as every model. Nothing after an error has been sent.
 std::optional<std::string> knownModel(const Exchange &exchange,
                                       const std::string &name);
 

@@ -18,6 +18,8 @@ namespace moert {
 struct ApiSettings {
   /// For requests that do not say otherwise.
   SamplerParams sampling;
+  /// The most tokens of an answer, for requests that set no limit; -1: none.
+  int32_t maxTokens = -1;
   /// Names of special tokens inside messages are ordinary text, so that
   /// nobody's text ends a turn.
   bool noSpecial = true;

@@ -252,6 +252,8 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
       request.sampling.seed =
           settings.seed ? *settings.seed : randomNumber(settings);
     request.reply = call.reply;
+    if (request.reply.maxTokens < 0)
+      request.reply.maxTokens = settings.maxTokens;
     request.grammar = call.format.automaton;
     request.topLogprobs = call.topLogprobs;
     request.promptLogprobs = call.promptLogprobs;

@@ -8,6 +8,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <filesystem>
 #include <fmt/format.h>
 #include <future>
 #include <system_error>
@@ -41,13 +42,13 @@ Status checkSettings(const HttpSettings &settings) {
 /// Without keys, everybody who reaches the server may use it.
 Status checkReach(const HttpSettings &settings,
                   const std::vector<ListenSocket> &sockets) {
-  if (!settings.apiKeyFile.empty() || settings.insecure)
+  if (settings.asksForKeys() || settings.insecure)
     return Status::ok();
   for (const ListenSocket &socket : sockets)
     if (!socket.isUnix() && !isLoopbackHost(socket.address()))
       return usage(fmt::format(
           "without keys, everybody on the network could use a server on {}; "
-          "give --api-key-file, or --insecure if that is meant",
+          "give --api-key-file or --api-key, or --insecure if that is meant",
           socket.address()));
   return Status::ok();
 }
@@ -70,6 +71,7 @@ public:
                                            std::move(handler))) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
+  StatusOr<std::vector<ListenSocket>> listen();
   Status start();
   void stop(std::chrono::milliseconds grace);
 
@@ -92,7 +94,8 @@ private:
   std::vector<std::string> addresses_;
 };
 
-Status HttpServer::Impl::start() {
+/// Reads the files and opens the sockets, of which unix sockets come last.
+StatusOr<std::vector<ListenSocket>> HttpServer::Impl::listen() {
   const HttpSettings &settings = core_->settings();
   MOE_RETURN_IF_ERROR(checkSettings(settings));
   MOE_RETURN_IF_ERROR(core_->readFiles());
@@ -105,13 +108,19 @@ Status HttpServer::Impl::start() {
   if (!isActivated && !settings.host.empty()) {
     MOE_ASSIGN_OR_RETURN(sockets, listenTcp(settings.host, settings.port));
   }
-  if (!sockets.empty())
-    port_ = sockets.front().port();
   MOE_RETURN_IF_ERROR(checkReach(settings, sockets));
   if (!isActivated && !settings.unixSocket.empty()) {
     MOE_ASSIGN_OR_RETURN(ListenSocket socket, listenUnix(settings.unixSocket));
     sockets.push_back(std::move(socket));
   }
+  return sockets;
+}
+
+Status HttpServer::Impl::start() {
+  const HttpSettings &settings = core_->settings();
+  MOE_ASSIGN_OR_RETURN(std::vector<ListenSocket> sockets, listen());
+  if (!sockets.empty())
+    port_ = sockets.front().port();
   for (ListenSocket &socket : sockets) {
     if (!socket.isUnix())
       core_->addBoundAddress(socket.address());
@@ -193,6 +202,26 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::create(HttpSettings settings,
   auto impl = std::make_unique<Impl>(std::move(settings), std::move(handler));
   MOE_RETURN_IF_ERROR(impl->start());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+Status HttpServer::check(HttpSettings settings) {
+  // Sockets of a service manager are for the server itself.
+  if (!settings.inheritedSockets.empty())
+    return checkSettings(settings);
+  // A stream can be read only once.
+  auto isStream = [](const std::string &path) {
+    std::error_code error;
+    return std::filesystem::exists(path, error) &&
+           !std::filesystem::is_regular_file(path, error);
+  };
+  if (isStream(settings.apiKeyFile)) {
+    settings.apiKeyFile.clear();
+    settings.insecure = true; // Its keys are not known yet.
+  }
+  if (isStream(settings.certificateFile) ||
+      isStream(settings.certificateKeyFile))
+    settings.certificateFile = settings.certificateKeyFile = "";
+  return Impl(std::move(settings), {}).listen().status();
 }
 
 uint16_t HttpServer::port() const { return impl_->port(); }

@@ -47,6 +47,10 @@ public:
   /// for files and addresses that cannot be used.
   static StatusOr<std::unique_ptr<HttpServer>> create(HttpSettings settings,
                                                       HttpHandler handler);
+  /// Fails as create() would now, and serves nothing: for what a user should
+  /// know before hours of other work. Its sockets are closed again. It looks
+  /// neither at a service manager's sockets nor into streams.
+  static Status check(HttpSettings settings);
   /// Stops without grace. Answers that are still held then do nothing.
   ~HttpServer();
 

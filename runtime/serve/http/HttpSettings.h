@@ -81,9 +81,12 @@ struct HttpSettings {
   /// unix socket among them is the manager's affair.
   std::vector<int> inheritedSockets;
 
-  /// File with the keys of clients (KeyRing); "": no key is asked for, and then
-  /// only loopback addresses and unix sockets are listened on.
+  /// File with the keys of clients (KeyRing), and further keys. Without both no
+  /// key is asked for, and then only loopback addresses and unix sockets are
+  /// listened on.
   std::string apiKeyFile;
+  std::vector<std::string> apiKeys;
+  bool asksForKeys() const { return !apiKeyFile.empty() || !apiKeys.empty(); }
   /// Listens on any address without keys.
   bool insecure = false;
   /// Host names, besides those of loopback, by which a server without keys may

@@ -45,6 +45,25 @@ KeyRing::Hash KeyRing::hashOf(std::string_view key) {
   return hash;
 }
 
+std::string KeyRing::nameOf(const Hash &hash) {
+  return fmt::format("key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2],
+                     hash[3]);
+}
+
+bool KeyRing::has(const Hash &hash) const {
+  return std::ranges::find(keys_, hash, &Key::hash) != keys_.end();
+}
+
+Status KeyRing::add(std::string_view key) {
+  if (!isKey(key))
+    return Status(StatusCode::Usage,
+                  "--api-key: a key is printable ASCII without spaces");
+  const Hash hash = hashOf(key);
+  if (!has(hash))
+    keys_.push_back({{nameOf(hash), nameOf(hash)}, hash});
+  return Status::ok();
+}
+
 StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
   KeyRing ring;
   size_t number = 0;
@@ -72,12 +91,10 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
     if (!isKey(line))
       return lineError(number, "a key is printable ASCII without spaces");
     Hash hash = hashOf(line);
-    for (const Key &other : ring.keys_)
-      if (other.hash == hash)
-        return lineError(number, "this key is in the file already");
+    if (ring.has(hash))
+      return lineError(number, "this key is in the file already");
     if (client.name.empty())
-      client.name = client.group = fmt::format(
-          "key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
+      client.name = client.group = nameOf(hash);
     // A client has one group, whichever of its keys it sends.
     for (const Key &other : ring.keys_)
       if (other.client.name == client.name &&

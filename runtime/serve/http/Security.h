@@ -43,6 +43,10 @@ public:
   /// without keys.
   static StatusOr<KeyRing> parse(std::string_view text);
 
+  /// Adds a key without a name, unless it is there. Fails with Usage for one
+  /// that is empty, or has spaces or what is not printable ASCII.
+  Status add(std::string_view key);
+
   /// Returns the client that has `key`, or null. Takes the same time for every
   /// key.
   const Client *clientOf(std::string_view key) const;
@@ -56,6 +60,9 @@ private:
     Hash hash;
   };
   static Hash hashOf(std::string_view key);
+  /// What a client without a name is called.
+  static std::string nameOf(const Hash &hash);
+  bool has(const Hash &hash) const;
 
   std::vector<Key> keys_;
 };

@@ -36,15 +36,17 @@ void ServerCore::addBoundAddress(const std::string &address) {
 }
 
 Status ServerCore::readFiles() {
-  std::shared_ptr<const KeyRing> keys;
+  KeyRing ring;
   std::shared_ptr<ssl_ctx_st> tls;
   std::vector<std::string> warnings;
   if (!settings_.apiKeyFile.empty()) {
     MOE_ASSIGN_OR_RETURN(KeyFile file, readKeyFile(settings_.apiKeyFile));
-    keys = std::make_shared<const KeyRing>(std::move(file.keys));
+    ring = std::move(file.keys);
     if (!file.warning.empty())
       warnings.push_back(file.warning);
   }
+  for (const std::string &key : settings_.apiKeys)
+    MOE_RETURN_IF_ERROR(ring.add(key));
   if (!settings_.certificateFile.empty()) {
     MOE_ASSIGN_OR_RETURN(tls, readTlsFiles(settings_.certificateFile,
                                            settings_.certificateKeyFile));
@@ -53,7 +55,9 @@ Status ServerCore::readFiles() {
       warnings.push_back(text);
   }
   std::lock_guard lock(mutex_);
-  keys_ = std::move(keys);
+  keys_ = settings_.asksForKeys()
+              ? std::make_shared<const KeyRing>(std::move(ring))
+              : nullptr;
   tls_ = std::move(tls);
   warnings_ = std::move(warnings);
   return Status::ok();

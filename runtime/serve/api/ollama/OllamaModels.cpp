@@ -1,3 +1,4 @@
+#include "runtime/base/Text.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 
@@ -118,15 +119,27 @@ void ollamaPull(Exchange exchange) {
       });
   if (!name)
     return;
-  withModel(std::move(exchange), *name,
-            [streams](const Exchange &exchange, std::shared_ptr<Backend>) {
-              const Json success = {{"status", "success"}};
-              if (!streams)
-                return sendJson(*exchange.answer, success);
-              exchange.answer->send(200, "application/x-ndjson",
-                                    jsonText({{"status", "pulling manifest"}}) +
-                                        "\n" + jsonText(success) + "\n");
-            });
+  // Nothing is fetched: what is served is there already.
+  if (!modelNamed(exchange, *name)) {
+    std::string served;
+    for (const ModelFacts &facts : exchange.context->host.models())
+      served += (served.empty() ? "" : ", ") + facts.id;
+    return exchange.fail(
+        {.status = 404,
+         .message = fmt::format(
+             "this server fetches no models, and serves {}: get a GGUF of {} "
+             "with another program, such as hf download USER/MODEL FILE.gguf, "
+             "and serve it with moert serve FILE.gguf",
+             served, moert::quoted(*name)),
+         .param = "model",
+         .code = "model_not_found"});
+  }
+  const Json success = {{"status", "success"}};
+  if (!streams)
+    return sendJson(*exchange.answer, success);
+  exchange.answer->send(200, "application/x-ndjson",
+                        jsonText({{"status", "pulling manifest"}}) + "\n" +
+                            jsonText(success) + "\n");
 }
 
 } // namespace moert
