@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds everything and runs all tests except those labelled nightly. The
-# last line is "N passed, N failed"; the exit status is 0 only if none failed.
+# last line is "N passed, N failed"; the exit status is 0 only if none failed. --isa NAME: only tests
+# of kernels and whole plans, as on a CPU with that instruction set (tools/test-isa.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ "${1:-}" = --isa ]; then
+  exec tools/test-isa.sh "${2:-}"
+fi
 
 echo "== 1/3 Packages"
 tools/install-deps.sh

@@ -38,6 +38,7 @@ public:
 
 private:
   moert::Status run(std::vector<std::string> words, const Prepare &prepare);
+  moert::Status limitIsa(std::vector<std::string> &words) const;
   moert::Status parseAndRun(const std::vector<std::string> &words);
   const CLI::App *findCommand(const std::string &name) const;
   void addHelpCommand();

@@ -182,8 +182,9 @@ std::string differenceFromHere(const TargetDesc &target,
     return fmt::format("it has {} of memory, this machine {}",
                        moert::humanBytes(double(device.memoryBytes)),
                        moert::humanBytes(double(here)));
-  if (!moek::hostSupports(device.isa))
-    return fmt::format("this CPU has no {}", moek::isaName(device.isa));
+  if (moek::Isa here = moert::bestHostIsa(); device.isa != here)
+    return fmt::format("its kernels are for {}, this CPU's for {}",
+                       moek::isaName(device.isa), moek::isaName(here));
   std::vector<std::string> gpus;
   for (const DeviceDesc &other : target.devices)
     if (other.kind == DeviceKind::Cuda)
@@ -239,7 +240,12 @@ static std::filesystem::path nativeTargetFolder() {
 
 std::string nativeTargetFile() {
   std::string folder = moert::userCacheFolder();
-  return folder.empty() ? "" : folder + "/native.json";
+  if (folder.empty())
+    return "";
+  // One that was measured under a limit is another machine's.
+  std::optional<moek::Isa> most = moek::hostIsaLimit();
+  return fmt::format("{}/native{}{}.json", folder, most ? "-" : "",
+                     most ? moek::isaName(*most) : "");
 }
 
 Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target) {
