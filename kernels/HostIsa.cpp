@@ -3,6 +3,9 @@
 #include "kernels/HostAmx.h"
 #include "kernels/Registry.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #if defined(__x86_64__)
 #include <cerrno>
 #include <cpuid.h>
@@ -48,25 +51,56 @@ int requestTileData() {
 #endif
 }
 
+enum class Output : uint8_t { Eax, Ebx, Ecx, Edx };
+
+/// A bit that cpuid reports.
+struct CpuBit {
+  uint32_t leaf, part;
+  Output output;
+  int bit;
+
+  bool isSet() const {
+    CpuId r = cpuid(leaf, part);
+    uint32_t outputs[] = {r.eax, r.ebx, r.ecx, r.edx};
+    return outputs[size_t(output)] >> bit & 1;
+  }
+};
+
+/// The names of bits in Isas.def.
+namespace bits {
+constexpr CpuBit Fma{1, 0, Output::Ecx, 12}, OsXsave{1, 0, Output::Ecx, 27},
+    Avx{1, 0, Output::Ecx, 28}, F16c{1, 0, Output::Ecx, 29},
+    Avx2{7, 0, Output::Ebx, 5}, Avx512F{7, 0, Output::Ebx, 16},
+    Avx512Dq{7, 0, Output::Ebx, 17}, Avx512Bw{7, 0, Output::Ebx, 30},
+    Avx512Vl{7, 0, Output::Ebx, 31}, Avx512Vnni{7, 0, Output::Ecx, 11},
+    AvxVnni{7, 1, Output::Eax, 4}, Avx512Bf16{7, 1, Output::Eax, 5};
+} // namespace bits
+
+/// Whether CPU and operating system have what a row of Isas.def names and what
+/// its base needs.
 bool supportsVectors(Isa isa) {
-  CpuId basic = cpuid(1), extended = cpuid(7);
-  // Bits of FMA, OSXSAVE, AVX and F16C.
-  if (!hasAll(basic.ecx, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29))
+  if (isa == Isa::Ref || isa == Isa::Cuda)
+    return isa == Isa::Ref;
+  if (!supportsVectors(isaTable()[size_t(isa)].base))
     return false;
-  // AVX2, and the system saves the XMM and YMM registers.
-  if (!hasAll(extended.ebx, 1u << 5) || !hasAll(savedStates(), 0x6))
-    return false;
-  if (isa == Isa::Avx2)
-    return true;
-  // AVX-512 F, DQ, BW, VL in EBX and VNNI in ECX; the system saves the mask
-  // registers and both halves of the ZMM registers.
-  return hasAll(extended.ebx, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31) &&
-         hasAll(extended.ecx, 1u << 11) && hasAll(savedStates(), 0xe6);
+  // In this order: xgetbv is an instruction of CPUs with OsXsave.
+  auto has = [](uint64_t states, std::initializer_list<CpuBit> all) {
+    return std::ranges::all_of(all, &CpuBit::isSet) &&
+           hasAll(savedStates(), states);
+  };
+  using namespace bits;
+  switch (isa) {
+#define MOE_INSTRUCTION_SET(id, name, base, bytes, panels, states, ...)        \
+  case Isa::id:                                                                \
+    return has(states, {__VA_ARGS__});
+#include "kernels/Isas.def"
+  }
+  return false;
 }
 } // namespace
 
 bool hostHasBf16Dot() {
-  return hostSupports(Isa::Avx512) && hasAll(cpuid(7, 1).eax, 1u << 5);
+  return hostSupports(Isa::Avx512) && bits::Avx512Bf16.isSet();
 }
 
 AmxSupport hostAmxSupport() {
@@ -80,7 +114,7 @@ AmxSupport hostAmxSupport() {
 }
 #else
 namespace {
-bool supportsVectors(Isa) { return false; }
+bool supportsVectors(Isa isa) { return isa == Isa::Ref; }
 } // namespace
 bool hostHasBf16Dot() { return false; }
 AmxSupport hostAmxSupport() { return {}; }
@@ -98,12 +132,28 @@ std::string_view amxRefusalFor(const AmxSupport &facts) {
   return {};
 }
 
+namespace {
+/// Set once, before threads start.
+std::optional<Isa> mostIsa;
+} // namespace
+
+void limitHostIsa(std::optional<Isa> most) { mostIsa = most; }
+std::optional<Isa> hostIsaLimit() { return mostIsa; }
+
+std::string_view limitRefusal(Isa isa) {
+  return mostIsa && !runsOn(isa, *mostIsa) ? "which --isa rules out"
+                                           : std::string_view();
+}
+
+std::string_view vectorRefusal(Isa isa) {
+  if (std::string_view refusal = limitRefusal(isa); !refusal.empty())
+    return refusal;
+  return supportsVectors(isa) ? std::string_view() : kCpuLacksIsa;
+}
+
 std::string_view hostRefusal(Isa isa) {
-  if (isa == Isa::Ref)
-    return {};
-  if (isa == Isa::Cuda || !supportsVectors(isa))
-    return kCpuLacksIsa;
-  return isa == Isa::Amx ? amxRefusal() : std::string_view();
+  std::string_view refusal = vectorRefusal(isa);
+  return refusal.empty() && isa == Isa::Amx ? amxRefusal() : refusal;
 }
 
 } // namespace moek

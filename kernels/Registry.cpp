@@ -1,5 +1,7 @@
 #include "kernels/Registry.h"
 
+#include <ranges>
+
 namespace moek {
 
 namespace {
@@ -21,8 +23,12 @@ constexpr GemmInfo gemms[] = {
 #include "kernels/Gemms.def"
 };
 
-constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "amx",
-                                         "cuda"};
+constexpr IsaInfo isas[] = {
+#define MOE_INSTRUCTION_SET(id, name, base, bytes, panels, ...)                \
+  {#name, Isa::id, Isa::base, bytes, Layout::panels},
+#include "kernels/Isas.def"
+};
+
 constexpr std::string_view kvTypeNames[kKvTypeCount] = {"f32", "f16", "bf16",
                                                         "q8_0"};
 
@@ -45,10 +51,42 @@ const Info *findByName(const Info (&table)[N], std::string_view name) {
 }
 } // namespace
 
-std::string_view isaName(Isa isa) { return isaNames[size_t(isa)]; }
+std::span<const IsaInfo> isaTable() { return isas; }
+
+std::string_view isaName(Isa isa) { return isas[size_t(isa)].name; }
 
 std::optional<Isa> isaFromName(std::string_view name) {
-  return fromName<Isa>(isaNames, name);
+  const IsaInfo *info = findByName(isas, name);
+  return info ? std::optional(info->isa) : std::nullopt;
+}
+
+std::string cpuIsaNames() {
+  std::string names;
+  for (const IsaInfo &info : isas) {
+    if (info.isa == Isa::Cuda)
+      continue;
+    if (!names.empty())
+      names += info.isa == Isa::Amx ? " or " : ", ";
+    names += info.name;
+  }
+  return names;
+}
+
+bool runsOn(Isa kernel, Isa device) {
+  for (Isa base = isas[size_t(device)].base; device != kernel;
+       base = isas[size_t(device)].base) {
+    if (base == device)
+      return false;
+    device = base;
+  }
+  return true;
+}
+
+Isa bestHostIsa() {
+  for (const IsaInfo &info : isas | std::views::reverse)
+    if (hostSupports(info.isa))
+      return info.isa;
+  return Isa::Ref;
 }
 
 std::string_view kvTypeName(KvType type) { return kvTypeNames[size_t(type)]; }

@@ -22,12 +22,30 @@
 
 namespace moek {
 
-/// Instruction sets that a kernel may need, the best CPU set last. Avx512
-/// stands for F, BW, DQ, VL and VNNI together; Amx adds TILE, INT8 and BF16.
-enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Amx = 3, Cuda = 4 };
+/// Instruction sets that a kernel may need. Of two sets whose kernels one
+/// device runs, the later is the better; two others cannot be compared.
+enum class Isa : uint8_t {
+#define MOE_INSTRUCTION_SET(id, ...) id,
+#include "kernels/Isas.def"
+};
 
-std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "amx", "cuda"
+/// A row of Isas.def, without what a CPU needs for it.
+struct IsaInfo {
+  std::string_view name;
+  Isa isa, base;
+  int vectorBytes;
+  Layout panels;
+};
+
+std::span<const IsaInfo> isaTable(); ///< Entry i is that of Isa(i).
+std::string_view isaName(Isa isa);
 std::optional<Isa> isaFromName(std::string_view name);
+/// Returns the names of the sets of CPUs, as in "ref, avx2 or amx".
+std::string cpuIsaNames();
+
+/// Returns whether a device whose set is `device` runs kernels of `kernel`:
+/// those of its own set, of that one's base, and so on.
+bool runsOn(Isa kernel, Isa device);
 
 std::string_view kvTypeName(KvType type); ///< "f32", "f16", "bf16", "q8_0"
 std::optional<KvType> kvTypeFromName(std::string_view name);
@@ -62,8 +80,8 @@ const GemmInfo *findGemm(std::string_view name);
 using KernelFn = void (*)(const void *args, const Step &, const Worker &);
 
 /// Return the function of that name, or null if this build has none for this
-/// architecture. An AVX-512 kernel is found on a machine without AVX-512 too:
-/// the runtime checks the plan's ISA with hostSupports() first.
+/// architecture. A kernel is found on a machine that lacks its set, too: the
+/// runtime checks the plan's ISA with hostSupports() first.
 KernelFn resolveKernel(std::string_view name);
 GemmFn resolveGemm(std::string_view name);
 
@@ -72,6 +90,22 @@ GemmFn resolveGemm(std::string_view name);
 /// about Amx also requests the permission that this process needs for it.
 std::string_view hostRefusal(Isa isa);
 inline bool hostSupports(Isa isa) { return hostRefusal(isa).empty(); }
+/// Returns hostRefusal() without what tiles need. Tests that execute kernels in
+/// software replace hostRefusal(), but not this: code that is not looked up by
+/// name asks it.
+std::string_view vectorRefusal(Isa isa);
+/// Returns the last set of Isas.def that hostSupports().
+Isa bestHostIsa();
+
+/// From now on this process behaves as if its CPU had no set but `most` and
+/// those whose kernels `most` runs; without `most`, has all of them. Called
+/// before threads start.
+void limitHostIsa(std::optional<Isa> most);
+/// The argument of limitHostIsa(), if it was called.
+std::optional<Isa> hostIsaLimit();
+/// Returns hostRefusal() as far as limitHostIsa() is its reason.
+std::string_view limitRefusal(Isa isa);
+
 /// Whether the CPU has vdpbf16ps in addition to Isa::Avx512.
 bool hostHasBf16Dot();
 

@@ -14,10 +14,12 @@ struct Entry {
 #define MOE_CODE_Ref(name) {#name, &name},
 #if defined(__x86_64__)
 #define MOE_CODE_Avx2(name) MOE_CODE_Ref(name)
+#define MOE_CODE_AvxVnni(name) MOE_CODE_Ref(name)
 #define MOE_CODE_Avx512(name) MOE_CODE_Ref(name)
 #define MOE_CODE_Amx(name) MOE_CODE_Ref(name)
 #else
 #define MOE_CODE_Avx2(name)
+#define MOE_CODE_AvxVnni(name)
 #define MOE_CODE_Avx512(name)
 #define MOE_CODE_Amx(name)
 #endif

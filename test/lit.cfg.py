@@ -19,23 +19,46 @@ config.excludes = ["kernels", "support", "bench"]
 config.test_source_root = config.source_dir + "/test"
 config.test_exec_root = config.build_dir + "/test"
 
+# What this machine runs, for tests of plans for it or for another.
+try:
+    flags = set(open("/proc/cpuinfo").read().split())
+except OSError:
+    flags = set()
+
+# --param isa=NAME: moec and moert as on a CPU that has this instruction set and those that it runs, and no other
+# (`tools/test.sh --isa`). Where this CPU lacks it, a software CPU executes what moert runs.
+isa = lit_config.params.get("isa")
+FLAG_OF = {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512_vnni", "amx": "amx_tile"}
+config.tools_dir = config.bin_dir
+if isa:
+    config.tools_dir = f"{config.build_dir}/isa-{isa}"
+    os.makedirs(config.tools_dir, exist_ok=True)
+    is_soft = isa != "ref" and FLAG_OF[isa] not in flags
+    for name, program in (("moec", "moec"), ("moert", "moert-soft" if is_soft else "moert")):
+        path = f"{config.tools_dir}/{name}"
+        with open(f"{path}.{os.getpid()}", "w") as script:
+            script.write(f'#!/bin/sh\nexec {config.bin_dir}/{program} --isa {isa} "$@"\n')
+        os.chmod(script.name, 0o755)
+        os.replace(script.name, path)
+
 # Our tools first, then FileCheck and not, then the system's, of which some are for administrators.
 config.environment["PATH"] = os.pathsep.join(
-    [config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", ""), "/usr/sbin"])
+    [config.tools_dir, config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", ""), "/usr/sbin"])
 
 # Where moec keeps its measurements of this machine: measured once per build.
 config.environment["XDG_CACHE_HOME"] = config.build_dir + "/cache"
+native = f"native-{isa}.json" if isa else "native.json"
 
 
 # Here rather than by the first test, as moec does not keep what it measures
 # while tests keep the machine busy, and by tests' standards any figures do.
 # Without rates of kernels: instruction sets choose, whoever is faster today.
 def measure_once(folder):
-    path = folder + "/moec/native.json"
+    path = folder + "/moec/" + native
     if os.path.exists(path) and '"kernels": []' in open(path).read():
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    measured = subprocess.run([config.bin_dir + "/moec", "targets", "native", "--json"],
+    measured = subprocess.run([config.tools_dir + "/moec", "targets", "native", "--json"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     target = json.loads(measured.stdout)
     for device in target["devices"]:
@@ -48,14 +71,9 @@ def measure_once(folder):
 
 measure_once(config.environment["XDG_CACHE_HOME"])
 
-# What this machine runs, for tests of plans for it or for another.
-try:
-    flags = open("/proc/cpuinfo").read().split()
-except OSError:
-    flags = []
-if "amx_tile" in flags:
+if "amx_tile" in flags and isa in (None, "amx"):
     config.available_features.add("amx")
-if "avx512_vnni" in flags:
+if "avx512_vnni" in flags and isa in (None, "avx512", "amx"):
     config.available_features.add("avx512")
 # moert-soft executes AVX-512 itself or in software, where code may be written.
 def writes_code():
@@ -66,8 +84,11 @@ def writes_code():
         return False
 
 
-if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_code():
+is_soft_cpu = config.has_soft_cpu and "avx2" in flags and writes_code()
+if "avx512_vnni" in flags or is_soft_cpu:
     config.available_features.add("soft-avx512")
+if "avx_vnni" in flags or is_soft_cpu:
+    config.available_features.add("soft-avxvnni")
 
 # The PyPI package gguf, which decodes and writes formats, with those of late.
 def has_gguf():
@@ -181,7 +202,7 @@ config.substitutions += [
     ("%softcuda", config.build_dir + "/test/softgpu/libmoe_softcuda.so"),
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
-                  f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),
+                  f" --moec {config.tools_dir}/moec --moert {config.tools_dir}/moert"),
     # With a moert on a CPU with AVX-512 and AMX, if need be in software.
     ("%soft_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                       f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-soft"),

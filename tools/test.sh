@@ -3,9 +3,12 @@
 # last line is "N passed, N failed"; the exit status is 0 only if none failed.
 #   tools/test.sh ROOM...            builds and runs the tests of rooms alone, in minutes: --list names them
 #   tools/test.sh --changed [REV]    those of what has changed since REV (default: HEAD)
+#   tools/test.sh --isa NAME         those of kernels and whole plans, as on a CPU with that instruction set
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ $# -gt 0 ]; then
+if [ "${1:-}" = --isa ]; then
+  exec tools/test-isa.sh "${2:-}"
+elif [ $# -gt 0 ]; then
   exec python3 tools/rooms.py "$@"
 fi
 

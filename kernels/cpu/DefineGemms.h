@@ -41,6 +41,7 @@ using moek::kNever;
                                   moek::Layout::layout, panel>))
 #include "kernels/Gemms.def"
 
+#ifndef MOE_GEMMS_ONLY
 #define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes)                    \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
                                     float *out) {                              \
@@ -60,3 +61,4 @@ using moek::kNever;
     (void)moek::dequantizeRow(moek::Format::name, row, cols, out);             \
   }
 MOE_ONE_FORMAT
+#endif

@@ -199,6 +199,16 @@ template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
   return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
 }
 
+/// Calls fill(count as a constant) for a full panel, else fill(count): loops of
+/// a constant length become vectors. With 512 tokens, filling tables would
+/// otherwise take a tenth of a gemm's time.
+template <class Fill> MOE_INLINE void fillColumns(int64_t count, Fill fill) {
+  if (count == kPanelCols)
+    fill(std::integral_constant<int64_t, kPanelCols>());
+  else
+    fill(count);
+}
+
 /// Fills the table; starts(row, firstCol, count, to) fills a token's
 /// TokenTable::start.
 template <class F, class Starts>
@@ -209,25 +219,32 @@ MOE_INLINE void fillTable(TokenTable<F> &table, const uint8_t *const *act,
     A8Row row = a8Row(act[t], cols);
     const float *scale = row.scale + firstCol / 32;
     const int16_t *sums = row.sum + firstCol / 16;
-    for (int64_t i = 0; i < count / 32; ++i)
-      table.scale[t][i] = scale[i];
+    fillColumns(count, [&](auto n) {
+      for (int64_t i = 0; i < n / 32; ++i)
+        table.scale[t][i] = scale[i];
+      if constexpr (F::kOffsetSub != 0)
+        for (int64_t i = 0; i < n / F::kOffsetSub; ++i)
+          table.offset[t][i] =
+              scale[i * F::kOffsetSub / 32] *
+              float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
+    });
     if constexpr (F::kZero != 0)
       starts(row, firstCol, count, table.start[t]);
-    if constexpr (F::kOffsetSub != 0)
-      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
-        table.offset[t][i] =
-            scale[i * F::kOffsetSub / 32] *
-            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
   }
 }
 
+/// Starts are `start` - kZero * sum of q.
 template <class F>
 void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
-               int64_t cols, int64_t firstCol, int64_t count) {
+               int64_t cols, int64_t firstCol, int64_t count,
+               int32_t start = 0) {
   fillTable(table, act, tokens, cols, firstCol, count,
-            [](const A8Row &row, int64_t first, int64_t n, int32_t *to) {
-              for (int64_t i = 0; i < n / F::kSub; ++i)
-                to[i] = -F::kZero * sumOf<F::kSub>(row.sum + first / 16, i);
+            [start](const A8Row &row, int64_t first, int64_t all, int32_t *to) {
+              fillColumns(all, [&](auto n) {
+                for (int64_t i = 0; i < n / F::kSub; ++i)
+                  to[i] = start -
+                          F::kZero * sumOf<F::kSub>(row.sum + first / 16, i);
+              });
             });
 }
 

@@ -22,6 +22,11 @@
 #else
 #define MOE_IF_Avx2(...)
 #endif
+#ifdef MOE_OF_avxvnni
+#define MOE_IF_AvxVnni(...) __VA_ARGS__
+#else
+#define MOE_IF_AvxVnni(...)
+#endif
 #ifdef MOE_OF_avx512
 #define MOE_IF_Avx512(...) __VA_ARGS__
 #else

@@ -4,6 +4,8 @@
 
 #include "kernels/pack/Packers.h"
 
+#include <ranges>
+
 namespace moek {
 
 PackPanelFn *packerOf(Isa isa) {
@@ -24,8 +26,9 @@ PackPanelFn *packerOf(Isa isa) {
 bool packRows16(Format format, const uint8_t *rows, int64_t rowStride,
                 int64_t count, int64_t cols, uint8_t *out) {
   static PackPanelFn *const pack = [] {
-    for (Isa isa : {Isa::Avx512, Isa::Avx2})
-      if (PackPanelFn *packer = packerOf(isa); packer && hostSupports(isa))
+    for (const IsaInfo &info : isaTable() | std::views::reverse)
+      if (PackPanelFn *packer = packerOf(info.isa);
+          packer && vectorRefusal(info.isa).empty())
         return packer;
     return packerOf(Isa::Ref);
   }();

@@ -53,38 +53,56 @@ uint64_t read(const std::byte *data, size_t bytes) {
   return total;
 }
 
-const PeakLoops &loopsOf(Isa isa) {
+/// Returns a set's own loops, or null.
+const PeakLoops *loopsOf(Isa isa) {
+  switch (isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::Avx512 || isa == Isa::Amx)
-    return kPeakAvx512;
-  if (isa == Isa::Avx2)
-    return kPeakAvx2;
+  case Isa::Amx:
+    return &kPeakAmx;
+  case Isa::Avx512:
+    return &kPeakAvx512;
+  case Isa::AvxVnni:
+    return &kPeakAvxVnni;
+  case Isa::Avx2:
+    return &kPeakAvx2;
 #endif
-  return kPeakRef;
+  case Isa::Ref:
+    return &kPeakRef;
+  default:
+    return nullptr;
+  }
+}
+
+/// Returns a member of the loops of `isa`, or of the nearest of its bases that
+/// has it; null if none has.
+template <class Member> auto memberOf(Isa isa, Member member) {
+  for (;; isa = isaTable()[size_t(isa)].base) {
+    const PeakLoops *loops = loopsOf(isa);
+    if (auto function = loops ? loops->*member : nullptr;
+        function || isa == isaTable()[size_t(isa)].base)
+      return function;
+  }
 }
 } // namespace
 
 const PeakLoops kPeakRef = {int8Loop, floatLoop, nullptr, read};
 
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations) {
-  const PeakLoops &loops = loopsOf(isa);
-#if defined(__x86_64__)
-  if (isa == Isa::Amx && kind != Peak::Float)
-    return (kind == Peak::Int8 ? kPeakAmx.int8 : kPeakAmx.bf16)(iterations);
-#endif
   switch (kind) {
   case Peak::Int8:
-    return loops.int8(iterations);
+    return memberOf(isa, &PeakLoops::int8)(iterations);
   case Peak::Float:
-    return loops.floating(iterations);
+    return memberOf(isa, &PeakLoops::floating)(iterations);
   case Peak::Bf16:
-    return loops.bf16 && hostHasBf16Dot() ? loops.bf16(iterations) : 0;
+    auto loop = memberOf(isa, &PeakLoops::bf16);
+    // AVX-512's is an extension, and AMX has its own.
+    return loop && (isa == Isa::Amx || hostHasBf16Dot()) ? loop(iterations) : 0;
   }
   return 0;
 }
 
 uint64_t readAll(Isa isa, std::span<const std::byte> bytes) {
-  return loopsOf(isa).read(bytes.data(), bytes.size());
+  return memberOf(isa, &PeakLoops::read)(bytes.data(), bytes.size());
 }
 
 } // namespace moek

@@ -125,8 +125,8 @@ struct Machine {
   std::map<std::pair<Isa, Peak>, double> opsPerSecond;
 
   explicit Machine(size_t weightBytes) : weights(weightBytes) {
-    for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512, Isa::Amx})
-      if (hostSupports(isa)) {
+    for (const IsaInfo &info : isaTable())
+      if (Isa isa = info.isa; hostSupports(isa)) {
         best = isa;
         for (Peak kind : {Peak::Int8, Peak::Float, Peak::Bf16})
           for (int i = 0; i < 5; ++i) {

@@ -2,6 +2,7 @@
 
 Usage: first_minutes.py FOLDER MODEL
 """
+import glob
 import os
 import re
 import shutil
@@ -12,11 +13,11 @@ import tools
 
 root, model = sys.argv[1:]
 # Uses the suite's measurements of this machine, and a cache folder without plans.
-measured = os.path.join(os.environ["XDG_CACHE_HOME"], "moec/native.json")
+measured = glob.glob(os.path.join(os.environ["XDG_CACHE_HOME"], "moec/native*.json"))
 os.environ["XDG_CACHE_HOME"] = cache = os.path.join(root, "cache")
 os.makedirs(os.path.join(cache, "moec"))
-if os.path.exists(measured):
-    shutil.copy(measured, os.path.join(cache, "moec/native.json"))
+for path in measured:
+    shutil.copy(path, os.path.join(cache, "moec"))
 shutil.copy(model, os.path.join(root, "my model.gguf"))
 
 

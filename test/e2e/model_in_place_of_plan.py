@@ -6,6 +6,7 @@
 The model has a context of 512 tokens. Standard library only.
 """
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -19,8 +20,7 @@ MOERT, MODEL, WORK = arguments.moert, arguments.model, arguments.work
 shutil.rmtree(WORK, ignore_errors=True)
 os.makedirs(os.path.join(WORK, "moec"))
 # What was measured of this machine is not measured again.
-measured = os.path.join(os.environ.get("XDG_CACHE_HOME", ""), "moec", "native.json")
-if os.path.exists(measured):
+for measured in glob.glob(os.path.join(os.environ.get("XDG_CACHE_HOME", ""), "moec", "native*.json")):
     shutil.copy(measured, os.path.join(WORK, "moec"))
 LONG = "In the beginning God created the heaven and the earth. " * 18
 

@@ -31,7 +31,7 @@ inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
   const GemmInfo *best = nullptr;
   for (const GemmInfo &info : gemmTable())
     if (info.format == format && info.activation == encoding &&
-        info.layout == Layout::Gguf && info.isa <= isa &&
+        info.layout == Layout::Gguf && runsOn(info.isa, isa) &&
         (!best || info.isa > best->isa))
       best = &info;
   return *best;

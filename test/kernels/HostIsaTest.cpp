@@ -10,13 +10,64 @@ namespace {
 TEST(HostIsaTest, HostAgreesWithTheCompilersDetection) {
   EXPECT_TRUE(hostSupports(Isa::Ref));
 #if defined(__x86_64__)
-  EXPECT_EQ(hostSupports(Isa::Avx2),
-            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  EXPECT_EQ(hostSupports(Isa::Avx2), avx2);
+  EXPECT_EQ(hostSupports(Isa::AvxVnni),
+            avx2 && __builtin_cpu_supports("avxvnni"));
   EXPECT_EQ(hostSupports(Isa::Avx512), __builtin_cpu_supports("avx512vnni") &&
                                            __builtin_cpu_supports("avx512bw") &&
                                            __builtin_cpu_supports("avx512dq") &&
                                            __builtin_cpu_supports("avx512vl"));
 #endif
+}
+
+TEST(HostIsaTest, SetsAreATree) {
+  for (const IsaInfo &info : isaTable()) {
+    EXPECT_EQ(&info - isaTable().data(), ptrdiff_t(info.isa));
+    EXPECT_LE(info.base, info.isa) << info.name;
+    EXPECT_TRUE(runsOn(info.isa, info.isa)) << info.name;
+    EXPECT_EQ(runsOn(Isa::Ref, info.isa), info.isa != Isa::Cuda) << info.name;
+    EXPECT_EQ(runsOn(Isa::Cuda, info.isa), info.isa == Isa::Cuda) << info.name;
+  }
+  EXPECT_TRUE(runsOn(Isa::Avx2, Isa::AvxVnni));
+  EXPECT_TRUE(runsOn(Isa::Avx2, Isa::Amx));
+  EXPECT_TRUE(runsOn(Isa::Avx512, Isa::Amx));
+  EXPECT_FALSE(runsOn(Isa::AvxVnni, Isa::Avx512));
+  EXPECT_FALSE(runsOn(Isa::AvxVnni, Isa::Amx));
+  EXPECT_FALSE(runsOn(Isa::Avx512, Isa::AvxVnni));
+  EXPECT_FALSE(runsOn(Isa::AvxVnni, Isa::Avx2));
+}
+
+TEST(HostIsaTest, NamesOfCpus) {
+  EXPECT_EQ(cpuIsaNames(), "ref, avx2, avxvnni, avx512 or amx");
+  EXPECT_EQ(isaFromName("avxvnni"), Isa::AvxVnni);
+  EXPECT_EQ(isaFromName("mmx"), std::nullopt);
+}
+
+/// Ends the limits of a test.
+class HostIsaLimitTest : public testing::Test {
+protected:
+  void TearDown() override { limitHostIsa(std::nullopt); }
+};
+
+TEST_F(HostIsaLimitTest, LeavesASetAndWhatItRuns) {
+  bool had[std::size_t(Isa::Cuda)];
+  for (size_t i = 0; i < std::size(had); ++i)
+    had[i] = hostSupports(Isa(i));
+  for (const IsaInfo &most : isaTable()) {
+    if (most.isa == Isa::Cuda)
+      continue;
+    limitHostIsa(most.isa);
+    EXPECT_EQ(hostIsaLimit(), most.isa);
+    for (size_t i = 0; i < std::size(had); ++i) {
+      bool runs = runsOn(Isa(i), most.isa);
+      EXPECT_EQ(hostSupports(Isa(i)), had[i] && runs)
+          << isaName(Isa(i)) << " of " << most.name;
+      EXPECT_EQ(hostRefusal(Isa(i)) == "which --isa rules out", !runs);
+    }
+    EXPECT_TRUE(runsOn(bestHostIsa(), most.isa));
+    EXPECT_EQ(bestHostIsa() == most.isa, had[size_t(most.isa)]);
+  }
 }
 
 } // namespace

@@ -94,6 +94,7 @@ public:
   bool works() const { return arena_.data() && stack_; }
   uint64_t call(uint64_t entry, std::span<const uint64_t> args);
   uint64_t executed() const { return executed_; }
+  uint64_t executedInSoftware() const { return executedInSoftware_; }
 
 private:
   Registers &registers() { return data().registers; }
@@ -114,7 +115,7 @@ private:
   Translation translation_{arena_};
   NativeRun::Code outside_ = nullptr;
   bool running_ = false;
-  uint64_t executed_ = 0;
+  uint64_t executed_ = 0, executedInSoftware_ = 0;
 };
 
 Machine::Machine() {
@@ -181,6 +182,7 @@ uint64_t Machine::call(uint64_t entry, std::span<const uint64_t> args) {
 
 void Machine::executeSteps(const Block &block) {
   executed_ += block.instructions;
+  executedInSoftware_ += block.vectorInstructions;
   for (const BlockStep &step : block.steps) {
     if (auto *native = std::get_if<NativeRun::Code>(&step))
       (*native)();
@@ -263,6 +265,9 @@ uint64_t SoftCpu::call(uint64_t entry, std::span<const uint64_t> args) {
 }
 
 uint64_t SoftCpu::executed() { return machine().executed(); }
+uint64_t SoftCpu::executedInSoftware() {
+  return machine().executedInSoftware();
+}
 
 void SoftCpu::redirect(uint64_t alias, uint64_t target) {
   std::lock_guard lock(redirections().mutex);

@@ -62,7 +62,7 @@ public:
   }
 
 private:
-  static constexpr size_t kCount = 256;
+  static constexpr size_t kCount = 512;
 
   template <size_t I> static void caller(Args... args) {
     SoftCpu::call<Args...>(targets_[I], args...);
@@ -79,15 +79,19 @@ private:
       makeCallers(std::make_index_sequence<kCount>());
 };
 
-/// Whether kernels of `isa` can run here, but only in software.
+/// Whether kernels of `isa` can run here, but only in software: tiles are
+/// another executor's matter.
 bool isSoft(Isa isa) {
-  return (isa == Isa::Avx512 || isa == Isa::Amx) &&
-         !realHostRefusal(Isa::Avx512).empty() && SoftCpu::isAvailable();
+  if (isa == Isa::Amx)
+    isa = Isa::Avx512;
+  return (isa == Isa::AvxVnni || isa == Isa::Avx512) &&
+         !realHostRefusal(isa).empty() && SoftCpu::isAvailable();
 }
 } // namespace
 
 std::string_view softHostRefusal(Isa isa) {
-  return isSoft(isa) ? std::string_view() : realHostRefusal(isa);
+  return limitRefusal(isa).empty() && isSoft(isa) ? std::string_view()
+                                                  : realHostRefusal(isa);
 }
 
 KernelFn softResolveKernel(std::string_view name) {

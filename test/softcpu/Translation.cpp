@@ -177,6 +177,8 @@ std::unique_ptr<Block> Translation::translate(uint64_t address) {
       auto step = decodeStep(decoded, address);
       if (!step)
         refuse(address, &decoded);
+      block->vectorInstructions +=
+          std::holds_alternative<VectorInstruction>(*step);
       block->steps.push_back(*step);
     } else if (!run.add(instruction, decoded.operands,
                         reinterpret_cast<const uint8_t *>(address))) {

@@ -44,7 +44,8 @@ struct BlockEnd {
 /// Instructions that are executed in sequence.
 struct Block {
   std::vector<BlockStep> steps;
-  uint64_t instructions = 0; ///< Includes the branch at the end.
+  uint64_t instructions = 0;       ///< Includes the branch at the end.
+  uint64_t vectorInstructions = 0; ///< Those that are VectorInstruction steps.
   BlockEnd end;
   /// Where the last executions continued, without and with a branch taken, so
   /// that a loop needs no look-up.

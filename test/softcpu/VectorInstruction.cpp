@@ -172,7 +172,8 @@ Address addressOf(const ZydisDecodedOperand &operand, uint64_t next) {
 
 bool isVectorInstruction(const ZydisDecodedInstruction &instruction,
                          const ZydisDecodedOperand *operands) {
-  if (instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX)
+  if (instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX ||
+      instruction.meta.isa_set == ZYDIS_ISA_SET_AVX_VNNI)
     return true;
   for (int i = 0; i < instruction.operand_count; ++i)
     if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&

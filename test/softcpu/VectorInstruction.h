@@ -1,9 +1,9 @@
 //===- VectorInstruction.h - AVX-512 executed in software -------*- C++ -*-===//
 //
-// The instructions with an EVEX prefix and those on mask registers, as the
-// Software Developer's Manual specifies them for AVX-512 F, BW, DQ, VL, VNNI
-// and BF16: those that compilers emit for the kernels. They run on a CPU with
-// AVX2, FMA and F16C.
+// The instructions with an EVEX prefix, those on mask registers and those of
+// AVX-VNNI, as the Software Developer's Manual specifies them for AVX-512 F,
+// BW, DQ, VL, VNNI and BF16: those that compilers emit for the kernels. They
+// run on a CPU with AVX2, FMA and F16C.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,8 +54,8 @@ struct VectorInstruction {
   uint8_t rounding = 0; ///< As in MXCSR, if `rounded` is set.
 };
 
-/// Whether decodeVectorInstruction handles it: it is EVEX-encoded, or has a
-/// mask register as an operand.
+/// Whether decodeVectorInstruction handles it: it is EVEX-encoded, has a mask
+/// register as an operand, or belongs to AVX-VNNI.
 bool isVectorInstruction(const ZydisDecodedInstruction &instruction,
                          const ZydisDecodedOperand *operands);
 

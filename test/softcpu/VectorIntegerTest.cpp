@@ -101,10 +101,10 @@ unsigned differences(const uint8_t *a, const uint8_t *b) {
   X(THREE, "vpmaddwd", ALL | VEX, SAME, int16_t, int32_t, products<int16_t, int16_t>(a, b, 2 * i, 2)) \
   X(THREE, "vpmaddubsw", ALL | VEX, SAME, uint8_t, int16_t, saturate<int16_t>(products<uint8_t, int8_t>(a, b, 2 * i, 2))) \
   X(THREE, "vpsadbw", YMM | XMM | VEX, SAME, uint8_t, uint64_t, differences(a + 8 * i, b + 8 * i)) \
-  X(THREE, "vpdpbusd", ALL | TO16, SAME, int32_t, uint32_t, old[i] + uint64_t(products<uint8_t, int8_t>(a, b, 4 * i, 4))) \
-  X(THREE, "vpdpwssd", ALL | TO16, SAME, int32_t, uint32_t, old[i] + uint64_t(products<int16_t, int16_t>(a, b, 2 * i, 2))) \
-  X(THREE, "vpdpbusds", ALL | TO16, SAME, int32_t, int32_t, saturate<int32_t>(old[i] + products<uint8_t, int8_t>(a, b, 4 * i, 4))) \
-  X(THREE, "vpdpwssds", ALL | TO16, SAME, int32_t, int32_t, saturate<int32_t>(old[i] + products<int16_t, int16_t>(a, b, 2 * i, 2)))
+  X(THREE, "vpdpbusd", ALL | TO16 | VEX | VNNI, SAME, int32_t, uint32_t, old[i] + uint64_t(products<uint8_t, int8_t>(a, b, 4 * i, 4))) \
+  X(THREE, "vpdpwssd", ALL | TO16 | VEX | VNNI, SAME, int32_t, uint32_t, old[i] + uint64_t(products<int16_t, int16_t>(a, b, 2 * i, 2))) \
+  X(THREE, "vpdpbusds", ALL | TO16 | VEX | VNNI, SAME, int32_t, int32_t, saturate<int32_t>(old[i] + products<uint8_t, int8_t>(a, b, 4 * i, 4))) \
+  X(THREE, "vpdpwssds", ALL | TO16 | VEX | VNNI, SAME, int32_t, int32_t, saturate<int32_t>(old[i] + products<int16_t, int16_t>(a, b, 2 * i, 2)))
 
 #define LOGIC_AND_SHIFTS(X)                                                    \
   LOGIC(X, "vpand", a[i] & b[i])                                               \

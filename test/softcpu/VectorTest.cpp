@@ -51,8 +51,11 @@ public:
     }
     if (form_.last != Last::Register)
       placeMemory();
+    Beyond beyond = test_.flags & BF16  ? Beyond::Bf16
+                    : form_.needs & VEX ? Beyond::AvxVnni
+                                        : Beyond::Nothing;
     Registers after =
-        executeBoth(code, before_, &memory_, test_.flags & BF16,
+        executeBoth(code, before_, &memory_, beyond,
                     test_.toFloat ? std::max<size_t>(test_.toBytes, 4) : 0);
     Registers expected = before_;
     if (test_.flags & TO_MASK)
@@ -177,7 +180,7 @@ void moek::test::checkCase(const VectorCase &test, const Code *forms) {
     SCOPED_TRACE("form " + std::to_string(i));
     for (unsigned seed = 0; seed < repeats; ++seed) {
       CaseRun run(test, form, memory, 1000 * unsigned(i) + seed);
-      if (i < kFirstVexForm)
+      if (i < kFirstVexForm || test.flags & VNNI)
         run.run(forms[i]);
       else if (form.length == 16)
         run.runTwin(forms[i], forms[5], 16);

@@ -37,6 +37,7 @@ namespace moek::test {
 #define BF16 1024   // Not part of Isa::Avx512.
 #define MEMORY 2048 // Always from memory.
 #define BLEND 4096  // Where the mask is zero: first source.
+#define VNNI 8192   // The VEX counterpart is software's too, as AVX-VNNI's.
 
 /// Bytes of destination and last source for a vector length: `fixed` or a
 /// fraction of the length.

@@ -190,15 +190,16 @@ Registers test::executeNatively(const Code &code, const Registers &before,
 }
 
 Registers test::executeBoth(const Code &code, const Registers &before,
-                            GuardedMemory *memory, bool needsBf16,
+                            GuardedMemory *memory, Beyond beyond,
                             size_t nanBytes) {
   static const bool hasAvx512 = hostSupports(Isa::Avx512);
-  static const bool hasBf16 = hasAvx512 && hostHasBf16Dot();
+  static const bool has[] = {hasAvx512, hasAvx512 && hostHasBf16Dot(),
+                             hasAvx512 && hostSupports(Isa::AvxVnni)};
   std::vector<std::byte> bytes;
   if (memory)
     bytes = memory->copy();
   Registers after = execute(code, before);
-  if (!(needsBf16 ? hasBf16 : hasAvx512))
+  if (!has[size_t(beyond)])
     return after;
   std::vector<std::byte> written;
   if (memory) {

@@ -51,12 +51,14 @@ enum class Native { Avx2, Avx512 };
 Registers executeNatively(const Code &code, const Registers &before,
                           Native native);
 
+/// What an instruction needs in addition to Isa::Avx512.
+enum class Beyond { Nothing, Bf16, AvxVnni };
 /// Executes `code` in software and, if this CPU can, natively, and expects the
-/// same registers and, if given, the same memory. `needsBf16`: it is beyond
-/// Isa::Avx512. See expectSame for `nanBytes`.
+/// same registers and, if given, the same memory. See expectSame for
+/// `nanBytes`.
 Registers executeBoth(const Code &code, const Registers &before,
-                      GuardedMemory *memory = nullptr, bool needsBf16 = false,
-                      size_t nanBytes = 0);
+                      GuardedMemory *memory = nullptr,
+                      Beyond beyond = Beyond::Nothing, size_t nanBytes = 0);
 
 /// Whether a number of 4 or 8 bytes is NaN.
 bool isNan(const void *number, size_t bytes);

@@ -56,8 +56,8 @@ class UnitModelTest(lit.formats.FileBasedTest):
             return lit.Test.Result(lit.Test.UNSUPPORTED, "requires " + ", ".join(missing))
         work = lit.TestRunner.getTempPaths(test)[1] + ".tmp"
         words = [word for word in words if not word.startswith("requires=")]
-        command = [config.python, f"{config.source_dir}/test/e2e/fidelity.py", "--moec", f"{config.bin_dir}/moec",
-                   "--moert", f"{config.bin_dir}/moert", "--work", work,
+        command = [config.python, f"{config.source_dir}/test/e2e/fidelity.py", "--moec", f"{config.tools_dir}/moec",
+                   "--moert", f"{config.tools_dir}/moert", "--work", work,
                    *fidelity_options(model, f"{config.build_dir}/test/data/unit", words)]
         try:
             out, err, status = lit.util.executeCommand(command, env=config.environment,

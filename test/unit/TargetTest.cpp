@@ -197,7 +197,9 @@ TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
                                 {"RTX 4070 Ti SUPER", "4070ti-super"},
                                 {"7800X3D", "ryzen-7800x3d"},
                                 {"E5-2680 v4", "xeon-e5-2680v4"},
-                                {"8488C", "xeon-8488c"}}) {
+                                {"8488C", "xeon-8488c"},
+                                {"14900K", "core-14900k"},
+                                {"i3-N305", "n305"}}) {
     auto target = describeParts(written);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_EQ(target->devices[0].model, model) << written;
@@ -206,15 +208,35 @@ TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
 
 // Each published machine has a name.
 TEST(TargetNamesTest, TheMachinesOfPublishedRunsAreThere) {
-  for (const char *name : {"3060",        "3090",        "4060ti-16gb",
-                           "4080",        "4090",        "4090d",
-                           "5070ti",      "5090",        "rtx-pro-6000",
-                           "l40s",        "a100",        "h100",
-                           "h200",        "xeon",        "xeon-2s",
-                           "xeon-8488c",  "xeon-6980p",  "epyc-7773x",
-                           "epyc-9355",   "epyc-9654",   "threadripper-7965wx",
-                           "ryzen-5600x", "ryzen-7950x", "ryzen-9950x",
-                           "core-13900k"})
+  for (const char *name : {"3060",
+                           "3090",
+                           "4060ti-16gb",
+                           "4080",
+                           "4090",
+                           "4090d",
+                           "5070ti",
+                           "5090",
+                           "rtx-pro-6000",
+                           "l40s",
+                           "a100",
+                           "h100",
+                           "h200",
+                           "xeon",
+                           "xeon-2s",
+                           "xeon-8488c",
+                           "xeon-6980p",
+                           "epyc-7773x",
+                           "epyc-9355",
+                           "epyc-9654",
+                           "threadripper-7965wx",
+                           "ryzen-5600x",
+                           "ryzen-7950x",
+                           "ryzen-9950x",
+                           "core-13900k",
+                           "core-12900k",
+                           "core-14900k",
+                           "core-ultra-9-285k",
+                           "n305"})
     EXPECT_TRUE(describeParts(name).isOk()) << name;
 }
 

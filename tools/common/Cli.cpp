@@ -1,5 +1,6 @@
 #include "tools/common/Cli.h"
 
+#include "kernels/Registry.h"
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/Remedy.h"
 #include "runtime/base/Suggest.h"
@@ -119,6 +120,13 @@ constexpr OptionInfo kHelpTheirs = {
     .names = "--other-tools",
     .help = "Print what options of llama.cpp, ik_llama.cpp and KTransformers "
             "are called here"};
+constexpr OptionInfo kIsa = {
+    .names = "--isa",
+    .kind = OptionKind::Text,
+    .metavar = "NAME",
+    .help = "Before the command: behave as on a CPU that has this instruction "
+            "set (avx2, avxvnni, avx512, ...) and those whose kernels it "
+            "runs, and no other"};
 constexpr OptionInfo kShellName = {.names = "shell",
                                    .kind = OptionKind::Word,
                                    .words = "bash|zsh|fish",
@@ -131,6 +139,8 @@ Tool::Tool(std::string name, std::string description)
           std::make_unique<CLI::App>(std::move(description), std::move(name))) {
   app_->formatter(std::make_shared<OurFormatter>());
   app_->set_version_flag("--version", app_->get_name() + " " MOE_VERSION);
+  // Tool::limitIsa() takes it; here it is described.
+  addReader(*app_, kIsa, [](const std::string &) { return Status::ok(); });
   app_->footer(kExitCodeHelp);
   // Only one command: an argument after it may have the name of another.
   app_->require_subcommand(0, 1);
@@ -306,7 +316,34 @@ Status Tool::refusal(const std::string &command, const OurWords &ours) {
                    ours.refusals.size() == 1 ? "it" : "them"});
 }
 
+/// Takes --isa from the front of the arguments: what follows is the same with
+/// and without it.
+Status Tool::limitIsa(std::vector<std::string> &words) const {
+  constexpr std::string_view kName = "--isa";
+  std::string name;
+  size_t taken = 0;
+  if (words.size() > 1 && words.front() == kName) {
+    name = words[1];
+    taken = 2;
+  } else if (!words.empty() &&
+             words.front().starts_with(std::string(kName) + "=")) {
+    name = words.front().substr(kName.size() + 1);
+    taken = 1;
+  } else {
+    return Status::ok();
+  }
+  std::optional<moek::Isa> most = moek::isaFromName(name);
+  if (!most || *most == moek::Isa::Cuda)
+    return Status(StatusCode::Usage,
+                  fmt::format("--isa: {} is no instruction set of CPUs: {}",
+                              moert::clipped(name), moek::cpuIsaNames()));
+  moek::limitHostIsa(most);
+  words.erase(words.begin(), words.begin() + ptrdiff_t(taken));
+  return Status::ok();
+}
+
 Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
+  MOE_RETURN_IF_ERROR(limitIsa(words));
   std::error_code error;
   const bool isFile =
       prepare && !words.empty() && std::filesystem::exists(words[0], error);

@@ -40,6 +40,7 @@ private:
   moert::Status run(std::vector<std::string> words, const Prepare &prepare);
   /// Sets chosen_ to what the words ask for.
   moert::Status parse(const std::vector<std::string> &words);
+  moert::Status limitIsa(std::vector<std::string> &words) const;
   moert::Status parseAndRun(const std::vector<std::string> &words);
   /// Refuses a command of another tool, with ours in its place.
   moert::Status otherCommand(const TheirCommand &other,

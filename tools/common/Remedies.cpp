@@ -1,5 +1,6 @@
 #include "tools/common/Remedies.h"
 
+#include "kernels/Registry.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/schema/OpTable.h"
 
@@ -182,7 +183,10 @@ CommandText textOf(const OtherCommand &command) {
 } // namespace
 
 std::string commandLine(const CompileCommand &command) {
-  std::string line = "moec compile " + shellPath(command.model);
+  std::string line = "moec ";
+  if (std::optional<moek::Isa> most = moek::hostIsaLimit())
+    line += fmt::format("--isa {} ", moek::isaName(*most));
+  line += "compile " + shellPath(command.model);
   for (const Option &option : command.options) {
     line += " " + option.name;
     if (option.kind != OptionKind::Flag)

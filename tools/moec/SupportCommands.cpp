@@ -15,10 +15,6 @@ using moert::Status;
 namespace moec {
 
 namespace {
-constexpr moek::Isa isas[] = {moek::Isa::Ref, moek::Isa::Avx2,
-                              moek::Isa::Avx512, moek::Isa::Amx,
-                              moek::Isa::Cuda};
-
 Status printArchitectures(bool json) {
   if (json) {
     auto list = nlohmann::ordered_json::array();
@@ -37,10 +33,11 @@ Status printArchitectures(bool json) {
   return Status::ok();
 }
 
-/// A format and, for each of `isas`, the layouts for which there are kernels.
+/// A format and, for each instruction set, the layouts for which there are
+/// kernels.
 struct FormatSupport {
   moek::FormatInfo info;
-  std::vector<std::string> layouts[std::size(isas)];
+  std::vector<std::vector<std::string>> layouts{moek::isaTable().size()};
 
   double bitsPerWeight() const {
     return 8.0 * info.blockBytes / info.blockElements;
@@ -53,7 +50,7 @@ std::vector<FormatSupport> formatSupport() {
     std::optional<moek::Format> format = moek::formatFromNumber(number);
     if (!format)
       continue;
-    FormatSupport support{.info = moek::formatInfo(*format), .layouts = {}};
+    FormatSupport support{.info = moek::formatInfo(*format)};
     for (const moek::GemmInfo &gemm : moek::gemmTable()) {
       if (gemm.format != *format)
         continue;
@@ -72,8 +69,8 @@ Status printFormats(bool json) {
     auto list = nlohmann::ordered_json::array();
     for (const FormatSupport &format : formatSupport()) {
       auto kernels = nlohmann::ordered_json::object();
-      for (moek::Isa isa : isas)
-        kernels[std::string(isaName(isa))] = format.layouts[size_t(isa)];
+      for (const moek::IsaInfo &isa : moek::isaTable())
+        kernels[std::string(isa.name)] = format.layouts[size_t(isa.isa)];
       list.push_back({{"format", format.info.name},
                       {"bits_per_weight", format.bitsPerWeight()},
                       {"compiles", format.info.hasKernels},
@@ -84,8 +81,8 @@ Status printFormats(bool json) {
   }
   std::vector<moert::Column> columns = {
       {.title = "format"}, {.title = "bits/weight", .right = true}};
-  for (moek::Isa isa : isas)
-    columns.push_back({.title = std::string(isaName(isa))});
+  for (const moek::IsaInfo &isa : moek::isaTable())
+    columns.push_back({.title = std::string(isa.name)});
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string_view> slow, others;
   for (const FormatSupport &format : formatSupport()) {

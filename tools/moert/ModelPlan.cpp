@@ -1,5 +1,6 @@
 #include "tools/moert/ModelPlan.h"
 
+#include "kernels/Registry.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/plan/Plan.h"
@@ -39,8 +40,11 @@ Status compile(const std::string &model, const std::string &plan,
   auto isGiven = [&](std::string_view name) {
     return std::ranges::find(options, name) != options.end();
   };
-  std::vector<std::string> words = {"moec", "compile",     model,  "-o",
-                                    plan,   "--called-by", command};
+  std::vector<std::string> words = {"moec"};
+  if (std::optional<moek::Isa> most = moek::hostIsaLimit())
+    words.insert(words.end(), {"--isa", std::string(moek::isaName(*most))});
+  words.insert(words.end(),
+               {"compile", model, "-o", plan, "--called-by", command});
   // The model is on the disk once.
   if (!isGiven("--weights"))
     words.insert(words.end(), {"--weights", "load"});

@@ -182,8 +182,9 @@ std::string differenceFromHere(const TargetDesc &target,
     return fmt::format("it has {} of memory, this machine {}",
                        moert::humanBytes(double(device.memoryBytes)),
                        moert::humanBytes(double(here)));
-  if (!moek::hostSupports(device.isa))
-    return fmt::format("this CPU has no {}", moek::isaName(device.isa));
+  if (moek::Isa here = moert::bestHostIsa(); device.isa != here)
+    return fmt::format("its kernels are for {}, this CPU's for {}",
+                       moek::isaName(device.isa), moek::isaName(here));
   std::vector<std::string> gpus;
   for (const DeviceDesc &other : target.devices)
     if (other.kind == DeviceKind::Cuda)
@@ -265,12 +266,17 @@ static std::filesystem::path nativeTargetFolder() {
 /// A file for descriptions of this machine.
 static std::string cacheFile(std::string_view name) {
   const std::string folder = moert::userCacheFolder();
-  return folder.empty() ? "" : fmt::format("{}/{}", folder, name);
+  if (folder.empty())
+    return "";
+  // One that was measured under a limit is another machine's.
+  const std::optional<moek::Isa> most = moek::hostIsaLimit();
+  return fmt::format("{}/{}{}{}.json", folder, name, most ? "-" : "",
+                     most ? moek::isaName(*most) : "");
 }
 
-std::string nativeTargetFile() { return cacheFile("native.json"); }
+std::string nativeTargetFile() { return cacheFile("native"); }
 
-std::string busyNativeFile() { return cacheFile("native-busy.json"); }
+std::string busyNativeFile() { return cacheFile("native-busy"); }
 
 Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target) {
   return moert::writeOutput(std::move(to), toJson(target));

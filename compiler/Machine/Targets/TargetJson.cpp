@@ -378,9 +378,8 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
     auto found = moek::isaFromName(isa);
     if (!found || *found == moek::Isa::Cuda)
       return (place / "isa")
-          .error("\"isa\" of a cpu must be \"ref\", \"avx2\", \"avx512\" or "
-                 "\"amx\", found " +
-                 moert::quoted(isa));
+          .error("\"isa\" of a cpu must be " + moek::cpuIsaNames() +
+                 ", found " + moert::quoted(isa));
     device.isa = *found;
   }
 

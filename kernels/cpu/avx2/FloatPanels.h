@@ -6,7 +6,7 @@
 #include "kernels/cpu/Rows16Float.h"
 #include "kernels/cpu/avx2/Int8Common.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// A loader of Rows16Float.h.
@@ -49,6 +49,6 @@ template <> struct FloatPanels<Format::BF16> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_FLOATPANELS_H

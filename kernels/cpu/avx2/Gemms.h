@@ -14,14 +14,14 @@
 #include "kernels/cpu/avx2/Rows16Panel.h"
 #include "kernels/cpu/avx2/Simd.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Implements the interface I of cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
 struct Gemms {
-  using Simd = avx2::Simd;
-  template <Format F> using FloatPanels = avx2::FloatPanels<F>;
-  template <Format F> using Gguf = avx2::Gguf<F>;
+  using Simd = MOE_ISA::Simd;
+  template <Format F> using FloatPanels = MOE_ISA::FloatPanels<F>;
+  template <Format F> using Gguf = MOE_ISA::Gguf<F>;
   template <Format F> using Tile = Rows16Tile<F>;
   /// The scales and sums of two rows are what fits in 16 registers.
   template <int T> static constexpr int kDotRows = 2;
@@ -40,7 +40,7 @@ struct Gemms {
   }
   template <Format F, class... Args>
   MOE_INLINE static void panelBlock(Args... args) {
-    avx2::panelBlock<Gguf<F>>(args...);
+    MOE_ISA::panelBlock<Gguf<F>>(args...);
   }
   template <Format F>
   MOE_INLINE static void dequantize(const uint8_t *row, int64_t cols,
@@ -60,11 +60,11 @@ struct Gemms {
   }
   template <Format F, class... Args>
   MOE_INLINE static void rows16PanelBlock(Args... args) {
-    avx2::rows16PanelBlock<F>(args...);
+    MOE_ISA::rows16PanelBlock<F>(args...);
   }
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_GEMMS_H

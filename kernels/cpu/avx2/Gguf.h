@@ -7,7 +7,7 @@
 //
 //   kSpan        columns per block: 256, 64 (ScaleCode::Floats) or 32
 //   kMaxCode     codes are 0 .. kMaxCode; 0 means signed codes, -128 .. 127,
-//                with kZero 0
+//                with kZero 0 (kSignedCodes)
 //   kSub         columns per scale: 32 or 16
 //   kOffsetSub   columns per offset: 32, 16, or 0 for none
 //   codes(block, v)  columns 32 v .. 32 v + 31
@@ -25,7 +25,7 @@
 #include "kernels/cpu/avx2/Int8Common.h"
 #include "kernels/quant/Blocks.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Returns the low nibbles of 16 bytes, followed by their high nibbles.
@@ -56,8 +56,11 @@ template <Format F> struct SmallBlock {
     using Traits = BlockTraits<Block>;
     static_assert(Traits::kBits == 4 || Traits::kBits == 5 ||
                   Traits::kBits == 8);
-    if constexpr (Traits::kBits == 8)
+    if constexpr (Traits::kBits == 8 && kSignedCodes<Block>)
       return load256(block->codes);
+    else if constexpr (Traits::kBits == 8)
+      return _mm256_xor_si256(load256(block->codes),
+                              _mm256_set1_epi8(char(0x80)));
     else if constexpr (Traits::kBits == 5)
       return _mm256_or_si256(nibbles(block->low), fifthBits(block->high));
     else if constexpr (Traits::kHasValues)
@@ -123,13 +126,13 @@ struct Gguf
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
   static constexpr int kSpan = Traits::kElements, kSub = Traits::kSub;
-  static constexpr int kMaxCode = Traits::kIsSigned ? 0 : Traits::kMaxCode;
-  static constexpr int kZero = Traits::kIsSigned ? 0 : Traits::kZero;
+  static constexpr int kMaxCode = kSignedCodes<Block> ? 0 : Traits::kMaxCode;
+  static constexpr int kZero = kSignedCodes<Block> ? 0 : Traits::kZero;
   static constexpr int kOffsetSub = Traits::kOffsetSub;
   static constexpr int kOffsetSign = Traits::kOffsetSign;
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_GGUF_H

@@ -1,11 +1,5 @@
 //===- Int8Common.h - Building blocks of AVX2 integer gemms -----*- C++ -*-===//
 //
-// The only 8-bit product of AVX2, vpmaddubsw, multiplies u8 with s8 and adds
-// pairs into int16 with saturation. Activations are within +-127, so a pair of
-// codes up to 63 gives at most 2 * 63 * 127 = 16002. Signed codes are split
-// into magnitude and sign; |-128| is 128 as u8, and 2 * 128 * 127 = 32512 still
-// fits. So no sum ever saturates.
-//
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
 //===----------------------------------------------------------------------===//
@@ -13,10 +7,10 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8COMMON_H
 #define MOE_KERNELS_CPU_AVX2_INT8COMMON_H
 
-#include "kernels/cpu/GemmTiling.h"
+#include "kernels/cpu/avx2/Products.h"
 #include "kernels/quant/Traits.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Up to 16 numbers, one per sub-block of a super-block.
@@ -46,11 +40,16 @@ MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
           _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor)};
 }
 
+/// Whether codes of a format are multiplied as signed bytes: those of 8 bits,
+/// if products only take codes up to 128.
+template <class Block>
+constexpr bool kSignedCodes = BlockTraits<Block>::kIsSigned && !kHasDots;
+
 /// Returns the values of codes 0 .. 15 of a format, plus kZero unless they are
 /// signed.
 template <class Block> MOE_INLINE __m256i valuesOf(__m256i codes) {
   __m256i table = _mm256_broadcastsi128_si256(load128(Block::kValues));
-  if constexpr (!BlockTraits<Block>::kIsSigned)
+  if constexpr (!kSignedCodes<Block>)
     table = _mm256_add_epi8(table, _mm256_set1_epi8(char(Block::kZero)));
   return _mm256_shuffle_epi8(table, codes);
 }
@@ -128,6 +127,6 @@ MOE_INLINE __m256i firstLanes(int64_t count) {
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_INT8COMMON_H

@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/avx2/Gguf.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Converts columns 8 i .. 8 i + 7 of 32 unpacked codes.
@@ -104,6 +104,6 @@ MOE_INLINE void dequantizeBlocks(const uint8_t *row, int64_t cols, float *out) {
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_INT8DEQUANT_H

@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/avx2/Gguf.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Repeats each of eight numbers, one per 32 columns: one per 16 columns.
@@ -65,18 +65,27 @@ MOE_INLINE __m256 addOffsets(const Lanes16 &offsets, const A8Row &token,
   return _mm256_fmadd_ps(offsets.high, _mm256_mul_ps(high, twice.high), sum);
 }
 
-/// Returns (codes - zero point) times activations as int32 lanes. `zeros` is
-/// kZero times the activations.
+/// Returns the terms of kZero in dots(), which all rows share: its products
+/// with activations in pairs, or what sums of four begin with.
+template <class F> MOE_INLINE __m256i zeroTerms(__m256i x) {
+  __m256i start = _mm256_set1_epi32(kDotStart);
+  if constexpr (F::kZero == 0)
+    return start;
+  __m256i zeros = _mm256_set1_epi8(char(F::kZero));
+  if constexpr (kHasDots)
+    return _mm256_sub_epi32(start, dot4(_mm256_setzero_si256(), zeros, x));
+  return _mm256_maddubs_epi16(zeros, x);
+}
+
+/// Returns sums of (codes - zero point) times activations of four columns.
 template <class F>
-MOE_INLINE __m256i dots(__m256i codes, __m256i x, __m256i zeros) {
+MOE_INLINE __m256 dots(__m256i codes, __m256i x, __m256i zeros) {
+  if constexpr (kHasDots)
+    return floats(dot4(zeros, codes, x));
   __m256i sums = products16<F>(codes, x);
   if constexpr (F::kZero != 0)
     sums = _mm256_sub_epi16(sums, zeros);
-  return pairSums(sums);
-}
-
-MOE_INLINE __m256i zeroProducts(int zero, __m256i x) {
-  return _mm256_maddubs_epi16(_mm256_set1_epi8(char(zero)), x);
+  return floats(pairSums(sums));
 }
 
 template <class F, int R, int T>
@@ -106,12 +115,11 @@ MOE_INLINE void addSpan256(const typename F::Block *const rows[R],
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
       __m256i x = load256(tokens[t].q + 256 * i + 32 * v);
-      __m256i zeros = zeroProducts(F::kZero, x);
+      __m256i zeros = zeroTerms<F>(x);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r)
-        sums[r][t] =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
-                            spread<F>(scales[r][t], v), sums[r][t]);
+        sums[r][t] = _mm256_fmadd_ps(dots<F>(codes[r], x, zeros),
+                                     spread<F>(scales[r][t], v), sums[r][t]);
     }
   }
 }
@@ -127,16 +135,17 @@ MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     __m256i x = load256(tokens[t].q + 32 * i);
-    __m256i zeros = zeroProducts(F::kZero, x);
+    __m256i zeros = zeroTerms<F>(x);
     __m256 scale = _mm256_set1_ps(tokens[t].scale[i]);
     __m256 laneSums = _mm256_setzero_ps();
     if constexpr (F::kOffsetSub != 0)
       laneSums = _mm256_mul_ps(
-          scale, _mm256_cvtepi32_ps(pairSums(zeroProducts(1, x))));
+          scale, _mm256_cvtepi32_ps(
+                     dot4(_mm256_setzero_si256(), _mm256_set1_epi8(1), x)));
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       sums[r][t] = _mm256_fmadd_ps(
-          _mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
+          dots<F>(codes[r], x, zeros),
           _mm256_mul_ps(broadcastScale(rows[r][i]), scale), sums[r][t]);
       if constexpr (F::kOffsetSub != 0)
         sums[r][t] =
@@ -162,18 +171,18 @@ MOE_INLINE void addSpan64(const typename F::Block *const rows[R],
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
       __m256i x = load256(tokens[t].q + 64 * i + 32 * v);
-      __m256i zeros = zeroProducts(F::kZero, x);
+      __m256i zeros = zeroTerms<F>(x);
       __m256 scale = _mm256_set1_ps(tokens[t].scale[2 * i + v]);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r)
         sums[r][t] =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
+            _mm256_fmadd_ps(dots<F>(codes[r], x, zeros),
                             _mm256_mul_ps(scales[r], scale), sums[r][t]);
     }
   }
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_INT8DOT_H

@@ -7,6 +7,7 @@
 //
 // Inner tile: 8 rows by up to 4 tokens. 4 sums each in int16, int32 and float,
 // the weights, a broadcast and the constant of ones take 15 of 16 registers.
+// With vpdpbusd there are none in int16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@
 
 #include "kernels/cpu/avx2/Gguf.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 constexpr int kTileTokens = 4;
@@ -128,6 +129,17 @@ template <class F, int T>
 MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
                              int64_t i, __m256i dots[T]) {
   constexpr int kSteps = F::kSub / 4;
+  if constexpr (kHasDots) {
+#pragma GCC unroll 8
+    for (int s = 0; s < kSteps; ++s) {
+      __m256i codes = load256(panel.codes[i * kSteps + s]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t)
+        dots[t] = dot4(dots[t], codes,
+                       _mm256_set1_epi32(load32(q[t] + i * F::kSub + 4 * s)));
+    }
+    return;
+  }
   // The number of vpmaddubsw results that add up in int16 without overflow.
   constexpr int kFit = F::kMaxCode ? 32767 / (2 * 127 * F::kMaxCode) : 1;
   constexpr int kGroup = kFit < kSteps ? kFit : kSteps;
@@ -169,7 +181,7 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
     __m256i dots[T];
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      dots[t] = _mm256_setzero_si256();
+      dots[t] = _mm256_set1_epi32(kDotStart);
       if constexpr (F::kZero != 0)
         dots[t] = _mm256_set1_epi32(start[t][i]);
     }
@@ -178,7 +190,7 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
       sums[t] = _mm256_fmadd_ps(
-          _mm256_cvtepi32_ps(dots[t]),
+          floats(dots[t]),
           _mm256_mul_ps(rowScale, _mm256_set1_ps(scale[t][i * F::kSub / 32])),
           sums[t]);
     if constexpr (F::kOffsetSub != 0) {
@@ -211,7 +223,7 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
   NextRows next(w, rows * wStride);
   for (int64_t col = 0; col < cols; col += kPanelCols) {
     int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
-    fillTable(table, act, tokens, cols, col, count);
+    fillTable(table, act, tokens, cols, col, count, kDotStart);
     for (int64_t r = 0; r < rows; r += 8) {
       __m256i mask = firstLanes(rows - r);
       expand(panel, w + r * wStride, wStride, rows - r, col, count, next);
@@ -224,6 +236,6 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_INT8PANEL_H

@@ -27,7 +27,7 @@
 #include "kernels/cpu/Q8Group.h"
 #include "kernels/cpu/avx2/Simd.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 
 class Q8Products : public Q8Group<Simd, int16_t> {
 public:
@@ -375,6 +375,6 @@ private:
   int64_t reads = 0; ///< Lines prefetched with a block of keys.
 };
 
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_Q8PRODUCTS_H

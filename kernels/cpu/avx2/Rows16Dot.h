@@ -18,7 +18,7 @@
 
 #include "kernels/cpu/avx2/Rows16Tile.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Number of groups of four columns that add up in int16 without overflow.
@@ -31,6 +31,13 @@ template <Format F> constexpr int dotChunk() {
   return groups;
 }
 
+/// Returns the group of four columns that is the i-th to be multiplied. Groups
+/// g and g + 4 share bytes, so they are unpacked one after the other.
+template <Format F> constexpr int groupAt(int i) {
+  constexpr int kBits = Rows16Tile<F>::kBits;
+  return kBits >= 4 && kBits <= 6 ? i / 2 + i % 2 * 4 : i;
+}
+
 /// Multiplies columns 32 s ... of a tile's halves from `half` on (H times 8
 /// rows) with T tokens' blocks of activations. `scales` are integers, one per
 /// kSub columns, or ones. `dots` are the kSums sums.
@@ -40,13 +47,12 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
                           int64_t block, __m256i (*dots)[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kChunk = dotChunk<F>();
-  // Groups g and g + 4 share bytes, so they are unpacked one after the other;
-  // they are summed separately if a sum has room for at most four groups.
-  constexpr bool kNibbles = Tile::kBits >= 4 && Tile::kBits <= 6;
+  // Groups g and g + 4 are summed separately if a sum has room for at most four
+  // groups.
   __m256i sums[H][T][2];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
-    int g = kNibbles ? i / 2 + i % 2 * 4 : i;
+    int g = groupAt<F>(i);
     int chain = kChunk == 8 ? 0 : g / 4;
     int link = (kChunk == 8 ? i : g) % kChunk;
     int part = Tile::kSums == 2 ? chain : 0;
@@ -79,6 +85,121 @@ MOE_INLINE __m256i pairSumsOf(const A8Row &row, int64_t block) {
   return _mm256_set1_epi32(load32(row.sum + 2 * block));
 }
 
+/// Computes the sums of (code - kZero) * x over each kSub of columns 32 s ...
+/// of a tile whose scales are not integers, or with vpdpbusd of any; floats()
+/// converts them.
+template <Format F, int H, int T>
+MOE_INLINE void subDots(const uint8_t *tile, int s, int half, const A8Row *rows,
+                        int64_t block, __m256i (*dots)[H][T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kSubs = 32 / Tile::kSub;
+  // Of a pair of activations' sums, those of the columns count.
+  [[maybe_unused]] auto zeros = [&](int i, const A8Row &row) {
+    int zero = Tile::kZero & 0xffff;
+    return _mm256_madd_epi16(
+        pairSumsOf(row, block),
+        _mm256_set1_epi32(kSubs == 1 ? zero << 16 | zero : zero << (16 * i)));
+  };
+  if constexpr (!kHasDots) {
+    static_assert(kSubs == Tile::kSums);
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256i scales[2][2] = {{ones, ones}, {ones, ones}};
+    blockDots<F, H, T>(tile, s, half, scales, rows, block, dots);
+    if constexpr (Tile::kZero != 0)
+#pragma GCC unroll 2
+      for (int i = 0; i < kSubs; ++i)
+#pragma GCC unroll 2
+        for (int h = 0; h < H; ++h)
+#pragma GCC unroll 4
+          for (int t = 0; t < T; ++t)
+            dots[i][h][t] = _mm256_sub_epi32(dots[i][h][t], zeros(i, rows[t]));
+    return;
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 2
+    for (int i = 0; i < kSubs; ++i) {
+      __m256i start = _mm256_set1_epi32(kDotStart);
+      if constexpr (Tile::kZero != 0)
+        start = _mm256_sub_epi32(start, zeros(i, rows[t]));
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h)
+        dots[i][h][t] = start;
+    }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    int g = groupAt<F>(i);
+    __m256i codes[H];
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h)
+      codes[h] = Tile::code(tile, s, half + h, g);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      __m256i x = _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g));
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h) {
+        __m256i &sum = dots[g * 4 / Tile::kSub][h][t];
+        sum = dot4(sum, codes[h], x);
+      }
+    }
+  }
+}
+
+/// Computes the sums of scale * (code - kZero) * x over columns 32 s ... of a
+/// tile with integer scales. They are exact.
+template <Format F, int H, int T>
+MOE_INLINE void superDots(const uint8_t *tile,
+                          const typename Rows16Tile<F>::Integers &integers,
+                          int s, int half, const A8Row *rows, int64_t block,
+                          __m256 dots[H][T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kSubs = 32 / Tile::kSub;
+  __m256i scales[H][2];
+#pragma GCC unroll 2
+  for (int h = 0; h < H; ++h)
+#pragma GCC unroll 2
+    for (int i = 0; i < kSubs; ++i)
+      scales[h][i] = Tile::scale(tile, integers, s, i, half + h);
+  if constexpr (kHasDots) {
+    __m256i sums[kSubs][H][T];
+    subDots<F, H, T>(tile, s, half, rows, block, sums);
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h)
+#pragma GCC unroll 2
+      for (int i = 0; i < kSubs; ++i) {
+        __m256 scale = Tile::floatOf(scales[h][i]);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) {
+          __m256 sum = floats(sums[i][h][t]);
+          dots[h][t] = i == 0 ? _mm256_mul_ps(sum, scale)
+                              : _mm256_fmadd_ps(sum, scale, dots[h][t]);
+        }
+      }
+    return;
+  }
+  __m256i sums[1][H][T];
+  blockDots<F, H, T>(tile, s, half, scales, rows, block, sums);
+#pragma GCC unroll 2
+  for (int h = 0; h < H; ++h) {
+    __m256i zeros;
+    if constexpr (Tile::kZero != 0) {
+      static_assert(kHasDots || Tile::kZero <= 32);
+      __m256i pairs = scales[h][0];
+      if constexpr (Tile::kSub == 16)
+        pairs = Tile::pairScales(tile, integers, s, half + h);
+      zeros = _mm256_mullo_epi16(pairs, _mm256_set1_epi16(Tile::kZero));
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      __m256i sum = sums[0][h][t];
+      if constexpr (Tile::kZero != 0)
+        sum = _mm256_sub_epi32(
+            sum, _mm256_madd_epi16(zeros, pairSumsOf(rows[t], block)));
+      dots[h][t] = floats(sum);
+    }
+  }
+}
+
 /// Multiplies a tile of 256 columns with T tokens; `block` is the index of the
 /// tokens' first block of 32 columns. With several tokens the first eight rows
 /// are processed before the other eight, whose codes are in L1 by then: this
@@ -88,7 +209,6 @@ template <Format F, int T>
 MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m256 sums[2][T]) {
   using Tile = Rows16Tile<F>;
-  constexpr int kSubs = 32 / Tile::kSub;
   constexpr int H = T == 1 ? 2 : 1;
   constexpr int kStepBytes = Tile::kPartBytes * H / 2;
   typename Tile::Integers integers;
@@ -112,25 +232,12 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 1
     for (int s = 0; s < 8; ++s) {
       prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
-      __m256i scales[H][2], sums32[1][H][T];
-      auto &dots = sums32[0];
-#pragma GCC unroll 2
-      for (int h = 0; h < H; ++h)
-#pragma GCC unroll 2
-        for (int i = 0; i < kSubs; ++i)
-          scales[h][i] = Tile::scale(tile, integers, s, i, half + h);
-      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, sums32);
+      __m256 dots[H][T];
+      superDots<F, H, T>(tile, integers, s, half, rows, block + s, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
-        __m256i zeros, minimaPairs;
+        __m256i minimaPairs;
         __m256 minimum;
-        if constexpr (Tile::kZero != 0) {
-          static_assert(Tile::kZero <= 32);
-          __m256i pairs = scales[h][0];
-          if constexpr (Tile::kSub == 16)
-            pairs = Tile::pairScales(tile, integers, s, half + h);
-          zeros = _mm256_mullo_epi16(pairs, _mm256_set1_epi16(Tile::kZero));
-        }
         if constexpr (Tile::kOffsetSub == 32)
           minimum = Tile::minimum(tile, integers, s, 0, half + h);
         if constexpr (Tile::kOffsetSub == 16)
@@ -138,18 +245,14 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 4
         for (int t = 0; t < T; ++t) {
           __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
-          __m256i xPair = pairSumsOf(rows[t], block + s);
-          if constexpr (Tile::kZero != 0)
-            dots[h][t] =
-                _mm256_sub_epi32(dots[h][t], _mm256_madd_epi16(zeros, xPair));
-          parts[h][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][t]), xScale,
-                                        parts[h][t]);
+          parts[h][t] = _mm256_fmadd_ps(dots[h][t], xScale, parts[h][t]);
           if constexpr (Tile::kOffsetSub == 32)
             minima[h][t] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xSums[t][s]),
                                            minima[h][t]);
           if constexpr (Tile::kOffsetSub == 16)
             minima[h][t] = _mm256_fmadd_ps(
-                _mm256_cvtepi32_ps(_mm256_madd_epi16(minimaPairs, xPair)),
+                _mm256_cvtepi32_ps(_mm256_madd_epi16(
+                    minimaPairs, pairSumsOf(rows[t], block + s))),
                 xScale, minima[h][t]);
         }
       }
@@ -177,30 +280,23 @@ MOE_INLINE void dotFloats(const uint8_t *tile, const A8Row *rows, int64_t block,
   using Tile = Rows16Tile<F>;
   constexpr int H = T == 1 ? 2 : 1;
   constexpr int kStepBytes = Tile::kPartBytes * H / 2;
-  const __m256i ones = _mm256_set1_epi16(1);
-  const __m256i scales[2][2] = {{ones, ones}, {ones, ones}};
 #pragma GCC unroll 1
   for (int half = 0; half < 2; half += H)
 #pragma GCC unroll 1
     for (int s = 0; s < 2; ++s) {
       prefetchStream<kStepBytes>(tile + (2 * half + s) * kStepBytes);
       __m256i dots[2][H][T];
-      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, dots);
+      subDots<F, H, T>(tile, s, half, rows, block + s, dots);
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        // Of a pair of activations' sums, number i counts.
-        __m256i zeros = _mm256_set1_epi32(Tile::kZero << (16 * i));
 #pragma GCC unroll 2
         for (int h = 0; h < H; ++h) {
           __m256 scale = Tile::floatScale(tile, 2 * s + i, half + h);
 #pragma GCC unroll 4
           for (int t = 0; t < T; ++t) {
-            __m256i dot = _mm256_sub_epi32(
-                dots[i][h][t],
-                _mm256_madd_epi16(pairSumsOf(rows[t], block + s), zeros));
             __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
             __m256 &sum = sums[half + h][t];
-            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot),
+            sum = _mm256_fmadd_ps(floats(dots[i][h][t]),
                                   _mm256_mul_ps(scale, xScale), sum);
           }
         }
@@ -216,37 +312,31 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
   using Tile = Rows16Tile<F>;
   constexpr int H = T == 1 ? 2 : 1;
   prefetchStream<Tile::kBytes>(tile);
-  const __m256i ones = _mm256_set1_epi16(1);
-  const __m256i scales[2][2] = {{ones}, {ones}};
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half += H) {
-    __m256i sums32[1][H][T];
-    auto &dots = sums32[0];
-    blockDots<F, H, T>(tile, 0, half, scales, rows, block, sums32);
+    __m256i dots[1][H][T];
+    subDots<F, H, T>(tile, 0, half, rows, block, dots);
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h) {
       __m256 d = Tile::factor(tile, 0, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
         __m256 &sum = sums[half + h][t];
-        __m256i xPair = pairSumsOf(rows[t], block);
-        if constexpr (Tile::kZero != 0)
-          dots[h][t] = _mm256_sub_epi32(
-              dots[h][t],
-              _mm256_madd_epi16(xPair, _mm256_set1_epi16(Tile::kZero)));
         __m256 xScale = _mm256_set1_ps(rows[t].scale[block]);
-        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][t]),
-                              _mm256_mul_ps(d, xScale), sum);
+        sum = _mm256_fmadd_ps(floats(dots[0][h][t]), _mm256_mul_ps(d, xScale),
+                              sum);
         if constexpr (Tile::kOffsetSub != 0)
           sum = _mm256_fmadd_ps(
               Tile::factor(tile, 1, half + h),
-              _mm256_mul_ps(xScale, _mm256_cvtepi32_ps(pairSums(xPair))), sum);
+              _mm256_mul_ps(xScale, _mm256_cvtepi32_ps(
+                                        pairSums(pairSumsOf(rows[t], block)))),
+              sum);
       }
     }
   }
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_ROWS16DOT_H

@@ -8,6 +8,9 @@
 // code vectors and a broadcast are live in registers; float sums stay in
 // memory. Signed codes take four instructions instead of those two.
 //
+// With vpdpbusd it is one instruction, and 6 tokens: their 12 sums hide its
+// latency of 5 cycles where two start in each.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
@@ -17,10 +20,10 @@
 #include "kernels/cpu/avx2/Rows16Tile.h"
 #include "kernels/cpu/avx2/Simd.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
-constexpr int kRows16TileTokens = 4;
+constexpr int kRows16TileTokens = kHasDots ? 6 : 4;
 
 template <Format F> struct alignas(64) Rows16Panel {
   using Tile = Rows16Tile<F>;
@@ -28,7 +31,7 @@ template <Format F> struct alignas(64) Rows16Panel {
   static constexpr int kOffsetSub =
       Tile::kOffsetSub ? Tile::kOffsetSub : kPanelCols;
   uint8_t codes[kPanelCols / 4][2][32];
-  /// Integers or, with ScaleCode::Floats, the bits of floats.
+  /// Integers or, with ScaleCode::Floats or kHasDots, the bits of floats.
   __m256i scales[kPanelCols / kScaleSub][2];
   __m256 d[kPanelCols / Tile::kCols][2];
   __m256 offsets[kPanelCols / kOffsetSub][2];
@@ -56,10 +59,11 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
             Tile::code(tile, s, half, g));
 #pragma GCC unroll 2
       for (int i = 0; i < kSubs; ++i)
-        if constexpr (Tile::kSuper)
+        if constexpr (Tile::kSuper) {
+          __m256i scale = Tile::scale(tile, integers, s, i, half);
           panel.scales[kSubs * block + i][half] =
-              Tile::scale(tile, integers, s, i, half);
-        else if constexpr (Tile::kIsFloats)
+              kHasDots ? _mm256_castps_si256(Tile::floatOf(scale)) : scale;
+        } else if constexpr (Tile::kIsFloats)
           panel.scales[kSubs * block + i][half] =
               _mm256_castps_si256(Tile::floatScale(tile, kSubs * s + i, half));
 #pragma GCC unroll 2
@@ -74,14 +78,65 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
   }
 }
 
-/// Multiplies 32 columns (`block` of the panel) with T tokens to int32 sums; of
-/// kSums sums this is number `part`.
+/// With vpdpbusd: multiplies columns kSub i ... of the panel with T tokens.
+template <Format F, int T>
+MOE_INLINE void panelSubDots(const Rows16Panel<F> &panel, int64_t i,
+                             const int8_t *const q[T],
+                             const TokenTable<Rows16Tile<F>> &table,
+                             int64_t firstToken, __m256i dots[T][2]) {
+  using Tile = Rows16Tile<F>;
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    dots[t][0] = _mm256_set1_epi32(kDotStart);
+    if constexpr (Tile::kZero != 0)
+      dots[t][0] = _mm256_set1_epi32(table.start[firstToken + t][i]);
+    dots[t][1] = dots[t][0];
+  }
+#pragma GCC unroll 8
+  for (int g = 0; g < Tile::kSub / 4; ++g) {
+    const auto &codes = panel.codes[Tile::kSub / 4 * i + g];
+    __m256i low = load256(codes[0]), high = load256(codes[1]);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      __m256i x = _mm256_set1_epi32(load32(q[t] + Tile::kSub * i + 4 * g));
+      dots[t][0] = dot4(dots[t][0], low, x);
+      dots[t][1] = dot4(dots[t][1], high, x);
+    }
+  }
+}
+
+/// Multiplies 32 columns (`block` of the panel) with T tokens; of kSums sums
+/// this is number `part`. Integer scales are included.
 template <Format F, int T>
 MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block, int part,
                           const int8_t *const q[T],
                           const TokenTable<Rows16Tile<F>> &table,
-                          int64_t firstToken, __m256i dots[T][2]) {
+                          int64_t firstToken, __m256 to[T][2]) {
   using Tile = Rows16Tile<F>;
+  if constexpr (kHasDots) {
+    constexpr int kSubs = 32 / Tile::kSub, kEach = kSubs / Tile::kSums;
+#pragma GCC unroll 2
+    for (int i = 0; i < kEach; ++i) {
+      int64_t at = kSubs * block + kEach * part + i;
+      __m256i dots[T][2];
+      panelSubDots<F, T>(panel, at, q, table, firstToken, dots);
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h)
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t) {
+          __m256 dot = floats(dots[t][h]);
+          if constexpr (!Tile::kSuper) {
+            to[t][h] = dot;
+            continue;
+          }
+          __m256 scale = _mm256_castsi256_ps(panel.scales[at][h]);
+          to[t][h] = i == 0 ? _mm256_mul_ps(dot, scale)
+                            : _mm256_fmadd_ps(dot, scale, to[t][h]);
+        }
+    }
+    return;
+  }
+  __m256i dots[T][2];
   constexpr int kChunk = Tile::kChunk, kChunks = 8 / kChunk / Tile::kSums;
   const int first = part * kChunks;
 #pragma GCC unroll 8
@@ -122,6 +177,11 @@ MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block, int part,
       }
     }
   }
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)
+      to[t][h] = floats(dots[t][h]);
 }
 
 /// Multiplies 16 rows, of which `rows` exist, with T tokens over `count`
@@ -153,7 +213,7 @@ void panelTile(const Rows16Panel<F> &panel,
       if constexpr (Tile::kIsFloats) {
 #pragma GCC unroll 2
         for (int part = 0; part < Tile::kSums; ++part) {
-          __m256i dots[T][2];
+          __m256 dots[T][2];
           panelDots<F, T>(panel, block, part, q, table, firstToken, dots);
           const __m256i *scale = panel.scales[Tile::kSums * block + part];
 #pragma GCC unroll 2
@@ -161,26 +221,25 @@ void panelTile(const Rows16Panel<F> &panel,
 #pragma GCC unroll 8
             for (int t = 0; t < T; ++t)
               sums[t][h] = _mm256_fmadd_ps(
-                  _mm256_cvtepi32_ps(dots[t][h]),
+                  dots[t][h],
                   _mm256_mul_ps(_mm256_castsi256_ps(scale[h]),
                                 _mm256_set1_ps(xScale[t][block])),
                   sums[t][h]);
         }
         continue;
       }
-      __m256i dots[T][2];
+      __m256 dots[T][2];
       panelDots<F, T>(panel, block, 0, q, table, firstToken, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
           __m256 x = _mm256_set1_ps(xScale[t][block]);
-          __m256 dot = _mm256_cvtepi32_ps(dots[t][h]);
           if constexpr (Tile::kSuper)
-            parts[t][h] = _mm256_fmadd_ps(dot, x, parts[t][h]);
+            parts[t][h] = _mm256_fmadd_ps(dots[t][h], x, parts[t][h]);
           else
             sums[t][h] =
-                _mm256_fmadd_ps(dot, _mm256_mul_ps(d[h], x), sums[t][h]);
+                _mm256_fmadd_ps(dots[t][h], _mm256_mul_ps(d[h], x), sums[t][h]);
         }
 #pragma GCC unroll 2
         for (int i = 0; i < kOffsetSubs; ++i) {
@@ -253,7 +312,10 @@ void rows16PanelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
   NextRows next(w, rows * wStride);
   for (int64_t col = 0; col < cols; col += kPanelCols) {
     int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
-    fillTable(table, act, tokens, cols, col, count, laneStartTable<F>);
+    if constexpr (kHasDots)
+      fillTable(table, act, tokens, cols, col, count, kDotStart);
+    else
+      fillTable(table, act, tokens, cols, col, count, laneStartTable<F>);
     for (int64_t r = 0; r < rows; r += kRows16) {
       const uint8_t *tile = w + r * wStride + col / Tile::kCols * Tile::kBytes;
       for (int64_t c = 0; c < count; c += Tile::kCols) {
@@ -270,6 +332,6 @@ void rows16PanelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H

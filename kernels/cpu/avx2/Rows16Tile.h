@@ -2,8 +2,9 @@
 //
 // Reads the layout of kernels/quant/Rows16.h: half of one of its 64-byte
 // vectors is four columns of eight rows. Codes are unsigned for vpmaddubsw,
-// except 8-bit ones (see Int8Common.h). Super-blocks keep their integer scales:
-// the vpmaddwd that widens sums of products multiplies by them as well.
+// except 8-bit ones (see Products.h). Super-blocks keep their integer scales:
+// the vpmaddwd that widens sums of products multiplies by them as well. With
+// vpdpbusd they are floats that multiply exact sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,7 @@
 #include "kernels/cpu/Rows16Traits.h"
 #include "kernels/cpu/avx2/Int8Common.h"
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 MOE_INLINE __m256i lowBits(__m256i bytes, int shift, char mask) {
@@ -67,12 +68,11 @@ template <int N> MOE_INLINE void sixBits(const uint8_t *from, uint8_t *to) {
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
   using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
-      Traits::kIsSigned, Traits::kNumbersAt, Traits::kScaleCode,
-      Traits::kScalePart, Traits::kScales, Traits::kShiftCols, Traits::kSixBits,
-      Traits::kSub;
+      Traits::kNumbersAt, Traits::kScaleCode, Traits::kScalePart,
+      Traits::kScales, Traits::kShiftCols, Traits::kSixBits, Traits::kSub;
 
   /// Signed codes have zero at 0; others are 0 .. kMaxCode.
-  static constexpr bool kSigned = kIsSigned;
+  static constexpr bool kSigned = kSignedCodes<typename Traits::Block>;
   static constexpr int kMaxCode = kSigned ? 0 : Traits::kMaxCode;
   static constexpr int kZero = kSigned ? 0 : Traits::kZero;
   /// The format has integer scales, and F16 d and dmin.
@@ -89,7 +89,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
                                 : 2 * 127 * kReach * 2 <= 32767      ? 2
                                                                      : 1;
   static_assert(2 * 127 * kReach * kChunk <= 32767);
-  static_assert(kSigned || kChunk == kSub / 4 || kZero == 0);
+  static_assert(kHasDots || kSigned || kChunk == kSub / 4 || kZero == 0);
   static_assert(kSums == 1 || kChunk == 4);
 
   /// Returns columns 32 s + 4 g ... of 8 rows.
@@ -194,6 +194,18 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
         _mm256_shuffle_epi8(rows, rowIndex(int(0x00800080))), 8);
   }
 
+  /// Returns a scale(), which each row has twice, as floats. A sum of 32
+  /// columns times its scales is below 2^24, so it is exact as a float.
+  MOE_INLINE static __m256 floatOf(__m256i scales) {
+    constexpr int kMost = kScaleCode == ScaleCode::Bytes         ? 128
+                          : kScaleCode == ScaleCode::SixBits     ? 32
+                          : kScaleCode == ScaleCode::SixBitPairs ? 63
+                          : kScaleCode == ScaleCode::NibblePairs ? 15
+                                                                 : 31;
+    static_assert(32 * 127 * kReach * kMost < 1 << 24);
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(scales, 16));
+  }
+
   /// Returns the minimum of columns 32 s + kOffsetSub i ...
   MOE_INLINE static __m256 minimum(const uint8_t *tile,
                                    const Integers &integers, int s, int i,
@@ -251,6 +263,6 @@ MOE_INLINE __m256i addInOrder32(__m256i a, __m256i b) {
 }
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_ROWS16TILE_H

@@ -8,7 +8,7 @@
 
 #include <immintrin.h>
 
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 
 class Q8Products;
 
@@ -23,8 +23,8 @@ struct Dequant {
 struct Simd : Folded<Simd> {
   using Vec = __m256;
   using Num = float;
-  using Dequant = avx2::Dequant;
-  using Q8Products = avx2::Q8Products;
+  using Dequant = MOE_ISA::Dequant;
+  using Q8Products = MOE_ISA::Q8Products;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
   static constexpr int kFloatTokens = 2; ///< 8 sums in 16 registers.
@@ -160,6 +160,6 @@ struct Simd : Folded<Simd> {
   }
 };
 
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 
 #endif // MOE_KERNELS_CPU_AVX2_SIMD_H

@@ -50,7 +50,7 @@ template <> struct SuperBlock<Format::IQ4_XS> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::IQ4_XS> {
@@ -66,7 +66,7 @@ template <> struct SuperBlock<Format::IQ4_XS> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_IQ4_XS_H

@@ -40,7 +40,7 @@ template <class Block> struct KScales256 {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 /// Returns eight six-bit scales in bytes 0..7 and eight minima in bytes 8..15.
@@ -73,7 +73,7 @@ template <class Block> struct KScales256 {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_KSCALES_H

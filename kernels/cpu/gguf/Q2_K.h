@@ -74,7 +74,7 @@ template <> struct GgufPanel<Format::Q2_K> : Gguf<Format::Q2_K> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q2_K> {
@@ -97,7 +97,7 @@ template <> struct SuperBlock<Format::Q2_K> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_Q2_K_H

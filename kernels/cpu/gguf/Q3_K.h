@@ -93,7 +93,7 @@ template <> struct GgufPanel<Format::Q3_K> : Gguf<Format::Q3_K> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q3_K> {
@@ -115,7 +115,7 @@ template <> struct SuperBlock<Format::Q3_K> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_Q3_K_H

@@ -24,7 +24,7 @@ template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
@@ -36,7 +36,7 @@ template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_Q4_K_H

@@ -27,7 +27,7 @@ template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
@@ -44,7 +44,7 @@ template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_Q5_K_H

@@ -35,7 +35,7 @@ template <> struct SuperBlock<Format::Q6_K> {
 } // namespace
 } // namespace moek::avx512
 #else
-namespace moek::avx2 {
+namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q6_K> {
@@ -57,7 +57,7 @@ template <> struct SuperBlock<Format::Q6_K> {
 };
 
 } // namespace
-} // namespace moek::avx2
+} // namespace moek::MOE_ISA
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_Q6_K_H

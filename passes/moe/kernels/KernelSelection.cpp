@@ -9,12 +9,6 @@ using moek::GemmInfo;
 using moek::Isa;
 using moek::KernelInfo;
 
-bool moe::runsOn(Isa kernel, Isa device) {
-  if (kernel == Isa::Cuda || device == Isa::Cuda)
-    return kernel == device;
-  return kernel <= device;
-}
-
 /// Returns whether `gemm` handles steps of up to `maxTokens` tokens.
 static bool isFor(const GemmInfo &gemm, int64_t maxTokens) {
   return gemm.minTokens <= maxTokens && maxTokens <= gemm.maxTokens;

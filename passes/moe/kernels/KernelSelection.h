@@ -14,11 +14,6 @@
 
 namespace mlir::moe {
 
-/// Returns whether a device whose best instruction set is `device` can run a
-/// kernel for the instruction set `kernel`: a CPU runs every set below its
-/// best, a CUDA device only its own.
-bool runsOn(moek::Isa kernel, moek::Isa device);
-
 /// Returns the encoding of 8-bit activations on a device whose best instruction
 /// set is `isa`, in a phase of at most `maxTokens` tokens: the coarsest
 /// encoding that one of its gemms needs, since the other gemms read it too.

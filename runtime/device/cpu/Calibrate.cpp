@@ -29,13 +29,6 @@ Disturbance worse(const Disturbance &a, const Disturbance &b) {
   return {std::max(a.spread, b.spread), std::max(a.queued, b.queued)};
 }
 
-moek::Isa bestHostIsa() {
-  for (moek::Isa isa : {moek::Isa::Amx, moek::Isa::Avx512, moek::Isa::Avx2})
-    if (moek::hostSupports(isa))
-      return isa;
-  return moek::Isa::Ref;
-}
-
 StatusOr<Calibrator> Calibrator::create(int threads,
                                         const CalibrationOptions &options) {
   Calibrator calibrator;

@@ -62,8 +62,7 @@ struct CpuLimits {
   Disturbance disturbance = {}; ///< The worst over all measurements.
 };
 
-/// Returns the best instruction set that this CPU and the kernels support.
-moek::Isa bestHostIsa();
+using moek::bestHostIsa;
 
 struct CalibrationOptions {
   /// Each measurement ends once it has taken so long, waits included, and has

@@ -212,7 +212,7 @@ StepOverheads KernelBench::overheads() {
   AddArgs add{input<float>(16), input<float>(16), output<float>(16), 16};
   const KernelInfo *opKernel = nullptr;
   for (const KernelInfo &kernel : kernelTable())
-    if (kernel.op == OpCode::Add && kernel.isa <= bestHostIsa())
+    if (kernel.op == OpCode::Add && runsOn(kernel.isa, bestHostIsa()))
       opKernel = !opKernel || kernel.isa > opKernel->isa ? &kernel : opKernel;
   KernelFn function = resolveKernel(opKernel->name);
   seconds.instruction = best(5, [&] {
@@ -430,7 +430,7 @@ MlaRates KernelBench::mla(const KernelInfo &opKernel, KvType type,
                           int32_t depth) {
   const GemmInfo *gemm = nullptr;
   for (const GemmInfo &info : gemmTable())
-    if (info.format == Format::Q8_0 && info.isa <= opKernel.isa &&
+    if (info.format == Format::Q8_0 && runsOn(info.isa, opKernel.isa) &&
         hostSupports(info.isa) && (!gemm || info.isa >= gemm->isa))
       gemm = &info;
   auto seconds = [&](Step step, bool keys) {

@@ -26,13 +26,13 @@ constexpr int32_t kCacheRows = 64, kFewCacheRows = 4;
 std::vector<const GemmInfo *> gemmsOf(Isa best) {
   std::vector<const GemmInfo *> all;
   for (const GemmInfo &gemm : moek::gemmTable()) {
-    if (gemm.isa > best || gemm.isa == Isa::Cuda)
+    if (!runsOn(gemm.isa, best))
       continue;
     bool bettered =
         std::ranges::any_of(moek::gemmTable(), [&](const GemmInfo &other) {
           return other.format == gemm.format && other.layout == gemm.layout &&
-                 other.isa > gemm.isa && other.isa <= best &&
-                 other.isa != Isa::Amx && other.isa != Isa::Cuda;
+                 other.isa > gemm.isa && runsOn(other.isa, best) &&
+                 other.isa != Isa::Amx;
         });
     if (!bettered)
       all.push_back(&gemm);
@@ -43,7 +43,7 @@ std::vector<const GemmInfo *> gemmsOf(Isa best) {
 const KernelInfo *opKernelOf(OpCode op, Isa best) {
   const KernelInfo *found = nullptr;
   for (const KernelInfo &kernel : moek::kernelTable())
-    if (kernel.op == op && kernel.isa <= best && kernel.isa != Isa::Cuda &&
+    if (kernel.op == op && runsOn(kernel.isa, best) &&
         (!found || kernel.isa > found->isa))
       found = &kernel;
   return found;
