@@ -1,5 +1,6 @@
 // Steps from one position to the next one.
 #include "runtime/constrain/Matcher.h"
+#include "runtime/constrain/Regex.h"
 
 #include <algorithm>
 #include <bit>
@@ -80,18 +81,20 @@ bool Matcher::holds(int32_t check, std::string_view text) {
   const bool isClosed = automaton_->check(check).ofJson() &&
                         (text.ends_with('}') || text.ends_with(']'));
   work_ += 64 + text.size() / 16;
-  if (!isClosed) {
-    work_ += text.size() / 2;
-    return automaton_->check(check).holds(text);
-  }
+  auto ask = [&] {
+    const uint64_t before = BacktrackingRegex::workOfThread();
+    const bool verdict = automaton_->check(check).holds(text);
+    work_ += text.size() / 2 + BacktrackingRegex::workOfThread() - before;
+    return verdict;
+  };
+  if (!isClosed)
+    return ask();
   const size_t end = text.find_last_not_of(" \n\t\r", text.size() - 2) + 1;
   std::string key = std::to_string(check) + text.back();
   key += text.substr(0, end);
   auto [it, isNew] = verdicts_.try_emplace(std::move(key), false);
-  if (isNew) {
-    work_ += text.size() / 2;
-    it->second = automaton_->check(check).holds(text);
-  }
+  if (isNew)
+    it->second = ask();
   return it->second;
 }
 

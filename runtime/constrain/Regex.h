@@ -25,13 +25,20 @@ public:
   ~BacktrackingRegex();
 
   /// Whether a text, which is UTF-8, matches. False also where that takes more
-  /// than a fixed number of steps.
+  /// than a number of steps, which is the smaller the longer the expression is:
+  /// a step may look at all of it.
   bool matches(std::string_view text) const;
+
+  /// Work of all matches on this thread so far, in units of about 100 ns. Who
+  /// has a budget takes the difference.
+  static uint64_t workOfThread();
 
 private:
   BacktrackingRegex() = default;
   struct Code;
   std::unique_ptr<Code> code_;
+  uint32_t mostSteps_ = 0;
+  uint64_t bytes_ = 0; ///< Of the expression.
 };
 
 /// The texts that an expression matches.

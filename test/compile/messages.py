@@ -72,7 +72,7 @@ CASES = [
     (2, ["moert", "run", "lite.fb", "--treads", "2", "-p", "x"]),
     (2, ["moert", "run"]),
     (2, ["moert", "run", "kjv.fb"]),
-    (2, ["moert", "run", "kjv.fb", "-p", "x", "--threads", "100000"]),
+    (2, ["moert", "run", "kjv.fb", "-p", "x", "--threads", "many"]),
     (2, ["moert", "run", "-", "-p", "x"]),
     (2, ["moert", "info", kjv]),
     (2, ["moert", "run", "kjv.fb", "-p", "x", "--kv-type", "f32"]),

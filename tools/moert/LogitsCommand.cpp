@@ -81,9 +81,10 @@ Status writeLogits(LogitsFlags &flags) {
                   "--draft goes neither with --beside nor with --session");
   if (flags.draft && flags.tokens.size() < 2)
     return Status(StatusCode::Usage, "--draft needs two tokens at least");
+  MOE_RETURN_IF_ERROR(flags.engine.checkOutput(
+      flags.session, OutputKind::Session, flags.force));
   MOE_RETURN_IF_ERROR(
-      checkOutput(flags.session, OutputKind::Session, flags.force));
-  MOE_RETURN_IF_ERROR(checkOutput(flags.out, OutputKind::Array, flags.force));
+      flags.engine.checkOutput(flags.out, OutputKind::Array, flags.force));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   OutputRule rule = engine->outputRule(flags.force);
   std::optional<OutputTarget> session;

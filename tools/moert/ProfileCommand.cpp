@@ -44,7 +44,8 @@ Status profile(ProfileFlags &flags) {
   if (flags.prompt + flags.gen == 0)
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0");
-  MOE_RETURN_IF_ERROR(checkOutput(flags.trace, OutputKind::Trace, flags.force));
+  MOE_RETURN_IF_ERROR(
+      flags.engine.checkOutput(flags.trace, OutputKind::Trace, flags.force));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   // A shared prefix would leave nothing to compute.
   Sequence sequence = engine->sequence({.sharePrefixes = false});

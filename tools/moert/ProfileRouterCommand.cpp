@@ -114,8 +114,8 @@ Status profileRouter(RouterFlags &flags) {
       return Status(StatusCode::Usage,
                     fmt::format("{}: has no text to profile with", flags.file));
   }
-  MOE_RETURN_IF_ERROR(
-      checkOutput(flags.output, OutputKind::RouterProfile, flags.force));
+  MOE_RETURN_IF_ERROR(flags.engine.checkOutput(
+      flags.output, OutputKind::RouterProfile, flags.force));
   MOE_ASSIGN_OR_RETURN(const std::string plan,
                        flags.engine.planFile(flags.window));
   MOE_RETURN_IF_ERROR(checkExperts(plan));

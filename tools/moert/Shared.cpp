@@ -224,9 +224,13 @@ Status checkFile(const std::string &path) {
                                    std::string(moetool::theirs::kDownloads));
 }
 
-Status checkOutput(const std::string &path, OutputKind kind, bool force) {
-  return path.empty() ? Status::ok()
-                      : OutputRule(force).target(path, kind).status();
+Status EngineFlags::checkOutput(const std::string &output, OutputKind kind,
+                                bool force) const {
+  if (output.empty() || !isModel(plan))
+    return Status::ok();
+  OutputRule rule(force);
+  rule.addInput("the model", plan);
+  return rule.target(output, kind).status();
 }
 
 Status checkSequences(const Engine &engine, std::string_view option,

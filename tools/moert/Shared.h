@@ -33,6 +33,11 @@ struct EngineFlags {
   /// Returns the plan's path; if it is a model, that of its plan, which is
   /// compiled if it must be (planOfModel()).
   StatusOr<std::string> planFile(int64_t context) const;
+  /// Fails if a model would have to be compiled for a command that must not
+  /// write a file of this kind to `output`. What a plan forbids is known once
+  /// it is loaded. "" is no file.
+  Status checkOutput(const std::string &output, OutputKind kind,
+                     bool force) const;
   /// Returns a failure of the command whose remedy was to compile again: if
   /// `plan` is a model, the command itself with other options is the remedy.
   Status forModel(Status failure) const;
@@ -70,10 +75,6 @@ CLI::App *addEngineCommand(moetool::Tool &tool, const std::string &name,
 /// Returns the number of workers for --threads N: one per core, after a note,
 /// if this process may use fewer CPUs than N.
 int32_t usableThreads(int32_t threads);
-
-/// Fails if a command must not write a file of this kind to `path`, as far as
-/// that is known before a plan is loaded. "" is no file.
-Status checkOutput(const std::string &path, OutputKind kind, bool force);
 
 /// Fails if the plan was compiled for fewer sequences, decoded together, than
 /// `option` requests; the error has the command that compiles such a plan.
