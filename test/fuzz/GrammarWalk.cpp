@@ -17,7 +17,8 @@ constexpr int kMostTokens = 96;
 /// Small enough that every input is fast.
 constexpr size_t kMostStates = 20'000;
 
-/// Every byte, some longer tokens, and one that ends texts.
+/// Every byte, longer tokens, and one that ends texts. There are so many that a
+/// mask without a limit on its work takes long.
 struct Vocabulary {
   std::vector<std::string> texts;
   std::shared_ptr<const TokenTrie> trie;
@@ -26,14 +27,28 @@ struct Vocabulary {
     for (int byte = 0; byte < 256; ++byte)
       texts.push_back(std::string(1, char(byte)));
     for (const char *text : {"\":", "\", \"", "{\"", "}", "true", "null", "  ",
-                             "ab", "\xc3\xa9", "\\u00", "0.", "-1"})
+                             "\xc3\xa9", "\\u00", "0.", "-1"})
       texts.emplace_back(text);
+    addWords();
     texts.emplace_back("");
     trie = std::make_shared<const TokenTrie>(
         std::vector<std::string_view>(texts.begin(), texts.end()),
         std::vector<int32_t>{end()});
   }
   int32_t end() const { return int32_t(texts.size()) - 1; }
+
+private:
+  /// Every two letters, and a long word that begins with each.
+  void addWords() {
+    constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz ";
+    constexpr size_t kLong = 16;
+    const std::string twice = std::string(kLetters).append(kLetters);
+    for (size_t i = 0; i < kLetters.size(); ++i) {
+      for (char second : kLetters)
+        texts.push_back({kLetters[i], second});
+      texts.push_back(twice.substr(i, kLong));
+    }
+  }
 };
 
 /// Makes a mask as a scheduler does: in pieces, of which none takes long.
@@ -65,7 +80,7 @@ std::string walk(const Grammar &grammar, uint32_t seed) {
   if (!automaton)
     return "";
   Matcher matcher(std::make_shared<const Automaton>(*std::move(automaton)),
-                  vocabulary.trie, {.ways = 256, .positions = 512});
+                  vocabulary.trie);
   std::mt19937 random(seed);
   std::string text;
   const auto count = int32_t(vocabulary.texts.size());

@@ -4,8 +4,9 @@
 //   moe_fuzz_NAME [--runs=N] [--seconds=S] [--seed=K] FILE|FOLDER...
 //
 // Runs N changed inputs, by default none, or as many as fit into S seconds. The
-// input that ends the process, or takes more than 20 seconds, is left in
-// moe_fuzz_NAME.failed in the current folder.
+// input that ends the process, takes more than 20 seconds of processor time, or
+// more than 384 MiB of memory, is left in moe_fuzz_NAME.failed in the current
+// folder. Sanitizers take memory of their own: with them, it is not limited.
 #include "test/fuzz/Fuzz.h"
 
 #include <algorithm>
@@ -16,7 +17,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <random>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -27,7 +31,11 @@ extern "C" __attribute__((weak)) void
 __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
-constexpr unsigned kMostSeconds = 20; ///< That an input may take.
+/// Processor time that an input may take: machines may be busy with other
+/// things.
+constexpr time_t kMostSeconds = 20;
+/// Memory that the process may have of its own.
+constexpr rlim_t kMostMemory = rlim_t(384) << 20;
 constexpr size_t kMostBytes = 1 << 16;
 
 std::string current; ///< The input that runs.
@@ -49,12 +57,29 @@ void onSignal(int signal) {
   std::raise(signal);
 }
 
+/// Raises SIGPROF after so much processor time of the process; 0: no longer.
+void limitTime(time_t seconds) {
+  const itimerval limit = {.it_interval = {}, .it_value = {seconds, 0}};
+  ::setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+/// What takes too much memory ends the process, even if it catches bad_alloc.
+void limitMemory() {
+  const rlimit limit = {kMostMemory, kMostMemory};
+  ::setrlimit(RLIMIT_DATA, &limit);
+  std::set_new_handler([] {
+    constexpr char text[] = "an input takes too much memory\n";
+    (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+    std::abort();
+  });
+}
+
 void runOne(std::string input) {
   current = std::move(input);
-  ::alarm(kMostSeconds);
+  limitTime(kMostSeconds);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(current.data()),
                          current.size());
-  ::alarm(0);
+  limitTime(0);
 }
 
 /// Changes inputs: bits, bytes, numbers, pieces of its own and of others.
@@ -83,7 +108,7 @@ private:
         "\n",       "\r\n", "0",          "1",       "-1",      "|",  "*",
         "{0,4096}", "::=",  "null",       "\xff",    "{%",      "%}", "{{",
         "}}",       "1e99", "4294967296", "\\u0000", "\xe2\x82"};
-    switch (below(8)) {
+    switch (below(9)) {
     case 0:
       if (!text.empty())
         text[at] ^= char(1 << below(8));
@@ -121,18 +146,25 @@ private:
       if (below(64) == 0 && !text.empty())
         repeat(text, at);
       break;
+    case 8: { // A part of it any number of times, in grammars.
+      const size_t length = below(std::min<size_t>(text.size() - at, 32) + 1);
+      text.insert(at + length, below(2) == 0 ? "){0,60}" : "){0,4096}");
+      text.insert(at, "(");
+      break;
+    }
     }
   }
 
   /// Repeats what follows a comma up to the next one.
-  static void repeat(std::string &text, size_t at) {
+  void repeat(std::string &text, size_t at) {
     const size_t begin = text.find(',', at);
     if (begin == text.npos)
       return;
     const std::string item =
         text.substr(begin, text.find(',', begin + 1) - begin);
     std::string items;
-    while (items.size() + text.size() < kMostBytes / 2)
+    const size_t most = below(kMostBytes / 2);
+    while (items.size() + text.size() < most)
       items += item;
     text.insert(begin, items);
   }
@@ -177,8 +209,9 @@ int main(int argc, char **argv) {
   if (__sanitizer_set_death_callback)
     __sanitizer_set_death_callback(keepInput);
   std::signal(SIGABRT, onSignal);
-  std::signal(SIGALRM, onSignal);
+  std::signal(SIGPROF, onSignal);
   if (!__sanitizer_set_death_callback) {
+    limitMemory();
     // A stack of its own: the input may have filled the other one.
     static char room[1 << 16];
     stack_t own = {};

@@ -1,6 +1,7 @@
 // JSON schemas: whatever they are, they are refused or describe JSON texts of
-// values that they accept. The first byte chooses a text, and from 128 on,
-// makes a list or a name of the schema long; the others are the schema.
+// values that they accept. The first byte chooses a text; the others are the
+// schema, in one of 64 of which a list, a text or a property's name is made
+// long.
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/SchemaValidator.h"
 #include "test/fuzz/Fuzz.h"
@@ -22,29 +23,37 @@ bool isDeep(std::string_view text) {
   return most > kMostNesting;
 }
 
-void addStructured(Json &value, std::vector<Json *> &to) {
-  if (!value.is_structured() || value.empty())
+/// What can be made long: lists, texts, and objects whose members the schema
+/// names: the names of others are keywords.
+void addLong(Json &value, bool isNamed, std::vector<Json *> &to) {
+  if (value.is_string() || (!value.empty() && (value.is_array() || isNamed)))
+    to.push_back(&value);
+  if (!value.is_structured())
     return;
-  to.push_back(&value);
-  for (Json &inner : value)
-    addStructured(inner, to);
+  for (auto &[key, inner] : value.items()) {
+    const bool isMap = key == "properties" || key == "patternProperties" ||
+                       key == "$defs" || key == "dependentRequired" ||
+                       key == "const";
+    addLong(inner, !isNamed && isMap && inner.is_object(), to);
+  }
 }
 
-/// Makes a list of the schema, or the name of a member, so long that nothing
-/// may be nested as deep.
+/// Makes a list, a text, or the name of a property so long that nothing may be
+/// nested as deep.
 void lengthen(Json &schema, size_t choice) {
   constexpr size_t kMostEntries = 20'000, kMostBytes = 1 << 20;
-  constexpr size_t kLetters = 100'000;
+  const std::string letters(200'000, 'x');
   std::vector<Json *> all;
-  addStructured(schema, all);
+  addLong(schema, /*isNamed=*/false, all);
   if (all.empty())
     return;
   Json &value = *all[choice % all.size()];
+  if (value.is_string()) {
+    value = value.get<std::string>() + letters;
+    return;
+  }
   if (value.is_object()) {
-    const std::string name = value.begin().key();
-    const Json member = value.front();
-    value.erase(name);
-    value[name + std::string(kLetters, 'x')] = member;
+    value[value.begin().key() + letters] = Json(value.front());
     return;
   }
   const Json last = value.back();
