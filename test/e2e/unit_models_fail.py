@@ -14,7 +14,7 @@ import os, sys
 sys.path.insert(0, {support!r})
 import unit_models
 config.name = "copies"
-config.source_dir, config.build_dir, config.bin_dir, config.python = {source!r}, {work!r}, {bin!r}, {python!r}
+config.source_dir, config.build_dir, config.tools_dir, config.python = {source!r}, {work!r}, {bin!r}, {python!r}
 config.environment["XDG_CACHE_HOME"] = os.environ["XDG_CACHE_HOME"]
 config.suffixes = [".recipe"]
 config.test_format = unit_models.UnitModelTest({work!r} + "/suite", "tests.table")

@@ -420,7 +420,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"run " + plan_, 2, "either -p TEXT or -f FILE"},
       {"run " + plan_ + " -p x -f y", 2, "either -p TEXT or -f FILE"},
       {"run " + plan_ + " -f /nowhere/text", 4, "/nowhere/text: cannot open"},
-      {"run " + plan_ + " -p x --threads 100000", 2, "this process may use"},
+      {"run " + plan_ + " -p x --threads 100000", 0, "this process may use"},
       {"run " + plan_ + " -p x --temp -2", 2, "temp"},
       {"run " + folder_.file("missing.fb") + " -p x", 4, "cannot open"},
       {"run " + folder_.file("empty") + " -p x", 2,
