@@ -164,7 +164,9 @@ std::optional<CallSamples> CallWriter::samples() {
                 .hasNoContent = (bits & 2) != 0,
                 .hasResults = (bits & 1) != 0};
     auto one = write({textCall(0)});
-    // An id with a name in it must not be taken for the name.
+    // Ids that contain the function's name are for templates that write the
+    // name nowhere else. Where it also stands beside the id, other ids are
+    // tried, so that the id is not taken for the name.
     if (!one || (variant_.hasFunctionIds && hasNameBesideId(*one)))
       continue;
     CallSamples samples{*std::move(one), {}};

@@ -69,11 +69,12 @@ private:
 } // namespace
 
 std::string replyKey(const ReplyWish &wish) {
-  // Of the answer's grammar, its key says all; what a deadline ends is not
-  // kept.
+  // The key of the answer's grammar identifies it. The deadline is no part of
+  // the key, because a grammar that it ends is not kept.
   const auto &[speech, prompt, tools, forms, mustCall, isParallel, answer,
                answerKey, deadline] = wish;
-  // The calls are those of the wish, and the rest has no effect.
+  // The grammar takes the forms of calls from the wish instead of `calls`. The
+  // other members that are not added below have no effect on it.
   const auto &[reasoningBegin, reasoningEnd, answerBegin, answerEnds,
                beginsInside, begun, channels, calls, tellsTools, ends] =
       *speech;

@@ -24,9 +24,9 @@ public:
   compile(std::string_view pattern, RegexMatch match);
   ~BacktrackingRegex();
 
-  /// Whether a text, which is UTF-8, matches. False also where that takes more
-  /// than a number of steps, which is the smaller the longer the expression is:
-  /// a step may look at all of it.
+  /// Returns whether a text, which is UTF-8, matches, and false if that takes
+  /// more than a limit of steps. The limit is lower for long expressions,
+  /// because a step may pass over all of the expression.
   bool matches(std::string_view text) const;
 
   /// Work of all matches on this thread so far, in units of about 100 ns. Who

@@ -13,7 +13,9 @@ using Json = nlohmann::json;
 namespace {
 /// Schemas inside each other, after merging.
 constexpr int kDeepestRule = 200;
-/// Schemas and bytes of all of them, each with those inside it.
+/// The most schemas in a document, and the most bytes of their texts together.
+/// The text of a schema includes those that are nested in it, so that bytes
+/// count once for each level of nesting.
 constexpr size_t kMaxRules = 50'000;
 constexpr size_t kMaxBytes = size_t(32) << 20;
 /// Choices that are followed one by one, all at the same time.
@@ -81,7 +83,8 @@ SchemaTranslator::Result SchemaTranslator::translate(const Json &schema,
       std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size()));
   auto [it, isNew] = rules_.try_emplace(key, Rule{});
   if (isNew) {
-    // Recursive schemas refer to the rule before it is defined.
+    // The rule is declared before its body is translated, because a recursive
+    // schema refers to it.
     it->second.id = grammar_.declare("schema " + std::to_string(rules_.size()));
     MOE_ASSIGN_OR_RETURN(MaybeExpr body, translateNew(schema, depth));
     Rule &rule = rules_[key];

@@ -48,7 +48,8 @@ private:
   Result choice(Ways ways);
   MaybeExpr choice(const std::vector<ExprId> &ways);
   Result anyOf(const Json &schemas, int depth);
-  /// The JSON pointer of a value of the schema; "" if there is no equal one.
+  /// Returns the JSON pointer to the first part of the schema that is equal to
+  /// `value`, or "" if no part is.
   std::string pointerTo(const Json &value) const;
   static std::optional<Json::json_pointer>
   pointerTo(const Json &value, const Json &in, const Json::json_pointer &at);

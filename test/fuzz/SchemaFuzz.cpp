@@ -38,8 +38,8 @@ void addLong(Json &value, bool isNamed, std::vector<Json *> &to) {
   }
 }
 
-/// Makes a list, a text, or the name of a property so long that nothing may be
-/// nested as deep.
+/// Makes a list, a text, or the name of a property so long that code which
+/// recurses once per element would exhaust the stack.
 void lengthen(Json &schema, size_t choice) {
   constexpr size_t kMostEntries = 20'000, kMostBytes = 1 << 20;
   const std::string letters(200'000, 'x');

@@ -268,7 +268,8 @@ static std::string cacheFile(std::string_view name) {
   const std::string folder = moert::userCacheFolder();
   if (folder.empty())
     return "";
-  // One that was measured under a limit is another machine's.
+  // Each --isa has a file of its own: what was measured under such a limit does
+  // not describe the whole CPU.
   const std::optional<moek::Isa> most = moek::hostIsaLimit();
   return fmt::format("{}/{}{}{}.json", folder, name, most ? "-" : "",
                      most ? moek::isaName(*most) : "");
