@@ -525,4 +525,22 @@ TEST(Constrain, WithoutSpacesATextHasOneForm) {
   EXPECT_FALSE(accepts(jsonObjects(), "[1]"));
 }
 
+/// A step of a match may pass over all of the expression, so that masks count
+/// the more work the longer it is.
+TEST(BacktrackingRegex, WorkGrowsWithTheExpression) {
+  auto workOf = [](const std::string &pattern) {
+    auto regex = BacktrackingRegex::compile(pattern, RegexMatch::Anywhere);
+    EXPECT_TRUE(regex.isOk());
+    const uint64_t before = BacktrackingRegex::workOfThread();
+    EXPECT_FALSE((*regex)->matches("aaaa"));
+    return BacktrackingRegex::workOfThread() - before;
+  };
+  const uint64_t small = workOf("(?=b)c");
+  EXPECT_GT(small, 0u);
+  EXPECT_GT(workOf("(?=b)(" + std::string(1000, '|') + ")c"), 20 * small);
+  EXPECT_FALSE(
+      BacktrackingRegex::compile(std::string(5000, 'a'), RegexMatch::Anywhere)
+          .isOk());
+}
+
 } // namespace
