@@ -90,6 +90,20 @@ if "avx512_vnni" in flags or is_soft_cpu:
 if "avx_vnni" in flags or is_soft_cpu:
     config.available_features.add("soft-avxvnni")
 
+# moert for aarch64 (tools/cross-aarch64.sh), by an emulator that has CPUs with and without I8MM: %aarch64/moert-CPU.
+arm_cpus = ("max", "neoverse-n1")
+arm_build = config.source_dir + "/build-aarch64"
+if os.path.exists(arm_build + "/bin/moert") and shutil.which("qemu-aarch64"):
+    root = next(line.split("=", 1)[1].strip() for line in open(arm_build + "/CMakeCache.txt") if line.startswith("MOE_SYSROOT:"))
+    os.makedirs(config.build_dir + "/aarch64", exist_ok=True)
+    for cpu in arm_cpus:
+        path = f"{config.build_dir}/aarch64/moert-{cpu}"
+        with open(f"{path}.{os.getpid()}", "w") as script:
+            script.write(f'#!/bin/sh\nexec qemu-aarch64 -cpu {cpu} -L {root} {arm_build}/bin/moert "$@"\n')
+        os.chmod(script.name, 0o755)
+        os.replace(script.name, path)
+    config.available_features.add("aarch64")
+
 # The PyPI package gguf, which decodes and writes formats, with those of late.
 def has_gguf():
     try:
@@ -206,4 +220,7 @@ config.substitutions += [
     # With a moert on a CPU with AVX-512 and AMX, if need be in software.
     ("%soft_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                       f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-soft"),
+    *((f"%aarch64_fidelity-{cpu}", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
+       f" --moec {config.bin_dir}/moec --moert {config.build_dir}/aarch64/moert-{cpu}") for cpu in arm_cpus),
+    ("%aarch64", config.build_dir + "/aarch64"),
 ]

@@ -49,7 +49,7 @@ Finding instructionSet() {
   if (isa == moek::Isa::Ref) {
     finding.hint =
         "plans run with the reference kernels only, hundreds of times "
-        "slower: kernels need AVX2 or more";
+        "slower: kernels need AVX2 or, on Arm, dot products (asimddp)";
     finding.level = Level::Slow;
   }
   return finding;

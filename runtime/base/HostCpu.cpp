@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <string>
 #include <unistd.h>
@@ -22,14 +24,51 @@ std::vector<int> physicalCores() {
   return cores;
 }
 
-std::string cpuModelName() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
+namespace {
+/// A core by the numbers of its main ID register.
+struct ArmCore {
+  unsigned long implementer, part;
+  const char *name;
+};
+constexpr ArmCore armCores[] = {
+    {0x41, 0xd03, "Cortex-A53"},  {0x41, 0xd05, "Cortex-A55"},
+    {0x41, 0xd08, "Cortex-A72"},  {0x41, 0xd0b, "Cortex-A76"},
+    {0x41, 0xd0c, "Neoverse-N1"}, {0x41, 0xd40, "Neoverse-V1"},
+    {0x41, 0xd49, "Neoverse-N2"}, {0x41, 0xd4f, "Neoverse-V2"},
+    {0x41, 0xd84, "Neoverse-V3"}, {0x41, 0xd85, "Cortex-X925"},
+    {0x41, 0xd87, "Cortex-A725"}, {0xc0, 0xac3, "Ampere-1"},
+    {0xc0, 0xac4, "Ampere-1a"},
+};
+
+std::string armCoreName(unsigned long implementer, unsigned long part) {
+  for (const ArmCore &core : armCores)
+    if (core.implementer == implementer && core.part == part)
+      return core.name;
+  return fmt::format("Arm core {:#x}-{:#x}", implementer, part);
+}
+} // namespace
+
+std::string cpuModelName(const std::string &processRoot) {
+  std::ifstream file(processRoot + "/cpuinfo");
+  std::vector<std::string> cores;
+  unsigned long implementer = 0;
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(": ");
+    if (colon == std::string::npos)
+      continue;
+    std::string value = line.substr(colon + 2);
     if (line.starts_with("model name"))
-      if (size_t colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2);
-  return "";
+      return value;
+    if (line.starts_with("CPU implementer"))
+      implementer = std::strtoul(value.c_str(), nullptr, 0);
+    if (!line.starts_with("CPU part"))
+      continue;
+    std::string name =
+        armCoreName(implementer, std::strtoul(value.c_str(), nullptr, 0));
+    if (std::ranges::find(cores, name) == cores.end())
+      cores.push_back(std::move(name));
+  }
+  return fmt::format("{}", fmt::join(cores, ", "));
 }
 
 namespace {

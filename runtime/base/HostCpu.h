@@ -14,8 +14,9 @@ namespace moert {
 /// without hyper-thread siblings, in ascending order. Never empty.
 std::vector<int> physicalCores();
 
-/// Returns the processor's brand string, or "" if it is unknown.
-std::string cpuModelName();
+/// Returns the processor's brand string, or "" if it is unknown. Arm CPUs have
+/// none: their cores' names are returned, as in "Cortex-X925, Cortex-A725".
+std::string cpuModelName(const std::string &processRoot = "/proc");
 
 /// Memory that this process may use at most; `bytes` is 0 if it is unknown.
 struct MemoryLimit {

@@ -4,6 +4,7 @@
 #include "test/support/TempDir.h"
 
 #include <filesystem>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 using namespace moert;
@@ -59,6 +60,27 @@ TEST_F(MemoryLimitTest, Version1OfControlGroups) {
   write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000000\n");
   EXPECT_EQ(limit().bytes, 2000000u);
   EXPECT_TRUE(limit().isControlGroup);
+}
+
+TEST(CpuModelNameTest, IsTheBrandOrTheCoresOfAnArmCpu) {
+  moetest::TempDir folder;
+  auto nameOf = [&](const std::string &text) {
+    folder.write("cpuinfo", text);
+    return cpuModelName(folder.file(""));
+  };
+  EXPECT_EQ(nameOf("processor\t: 0\nmodel name\t: AMD Ryzen 9 5950X\n"),
+            "AMD Ryzen 9 5950X");
+  auto core = [](const char *implementer, const char *part) {
+    return fmt::format("processor\t: 0\nCPU implementer\t: {}\n"
+                       "CPU variant\t: 0x1\nCPU part\t: {}\n\n",
+                       implementer, part);
+  };
+  EXPECT_EQ(nameOf(core("0x41", "0xd0b") + core("0x41", "0xd0b")),
+            "Cortex-A76");
+  EXPECT_EQ(nameOf(core("0x41", "0xd87") + core("0x41", "0xd85")),
+            "Cortex-A725, Cortex-X925");
+  EXPECT_EQ(nameOf(core("0x46", "0x1")), "Arm core 0x46-0x1");
+  EXPECT_EQ(nameOf(""), "");
 }
 
 } // namespace

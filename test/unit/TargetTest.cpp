@@ -236,8 +236,22 @@ TEST(TargetNamesTest, TheMachinesOfPublishedRunsAreThere) {
                            "core-12900k",
                            "core-14900k",
                            "core-ultra-9-285k",
-                           "n305"})
+                           "n305",
+                           "altra",
+                           "raspberry-pi-5"})
     EXPECT_TRUE(describeParts(name).isOk()) << name;
+}
+
+// A GPU and a CPU that are sold together: two memories and their link.
+TEST(TargetNamesTest, AGH200IsAMachine) {
+  auto target = resolveTarget("gh200");
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  ASSERT_EQ(target->devices.size(), 2u);
+  EXPECT_EQ(target->devices[0].name, "gpu0");
+  EXPECT_EQ(target->devices[0].link.perSecond, 450e9);
+  EXPECT_TRUE(target->devices[0].hasKernelList);
+  EXPECT_EQ(target->host().isa, moek::Isa::NeonI8mm);
+  EXPECT_GT(target->host().memoryBytes, target->devices[0].memoryBytes);
 }
 
 constexpr uint64_t kGiB = uint64_t(1) << 30;
