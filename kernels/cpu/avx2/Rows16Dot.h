@@ -223,12 +223,16 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
                                     _mm256_loadu_ps(rows[t].scale + block)));
 #pragma GCC unroll 1
   for (int half = 0; half < 2; half += H) {
-    __m256 parts[H][T], minima[H][T];
+    __m256 parts[H][T], dMin[H];
+    [[maybe_unused]] __m256 minima[H][T];
 #pragma GCC unroll 2
-    for (int h = 0; h < H; ++h)
+    for (int h = 0; h < H; ++h) {
+      if constexpr (Tile::kOffsetSub != 0)
+        dMin[h] = Tile::factor(tile, 1, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t)
         parts[h][t] = minima[h][t] = _mm256_setzero_ps();
+    }
 #pragma GCC unroll 1
     for (int s = 0; s < 8; ++s) {
       prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
@@ -237,9 +241,10 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
         __m256i minimaPairs;
-        __m256 minimum;
+        __m256 offset;
         if constexpr (Tile::kOffsetSub == 32)
-          minimum = Tile::minimum(tile, integers, s, 0, half + h);
+          offset = _mm256_mul_ps(dMin[h],
+                                 Tile::minimum(tile, integers, s, 0, half + h));
         if constexpr (Tile::kOffsetSub == 16)
           minimaPairs = Tile::pairMinima(tile, s, half + h);
 #pragma GCC unroll 4
@@ -247,8 +252,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
           __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
           parts[h][t] = _mm256_fmadd_ps(dots[h][t], xScale, parts[h][t]);
           if constexpr (Tile::kOffsetSub == 32)
-            minima[h][t] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xSums[t][s]),
-                                           minima[h][t]);
+            sums[half + h][t] = _mm256_fnmadd_ps(
+                offset, _mm256_set1_ps(xSums[t][s]), sums[half + h][t]);
           if constexpr (Tile::kOffsetSub == 16)
             minima[h][t] = _mm256_fmadd_ps(
                 _mm256_cvtepi32_ps(_mm256_madd_epi16(
@@ -264,9 +269,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
       for (int t = 0; t < T; ++t) {
         __m256 &sum = sums[half + h][t];
         sum = _mm256_fmadd_ps(d, parts[h][t], sum);
-        if constexpr (Tile::kOffsetSub != 0)
-          sum = _mm256_fnmadd_ps(Tile::factor(tile, 1, half + h), minima[h][t],
-                                 sum);
+        if constexpr (Tile::kOffsetSub == 16)
+          sum = _mm256_fnmadd_ps(dMin[h], minima[h][t], sum);
       }
     }
   }
