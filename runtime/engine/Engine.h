@@ -39,9 +39,9 @@
 namespace moert {
 
 struct EngineOptions {
-  /// Number of workers in every step; 0: as many of the CPUs that this process
-  /// may use as are fastest, which is found while steps run (TeamPolicy.h). If
-  /// the plan has several devices, one per physical core.
+  /// Maximum number of workers; 0: the CPUs that this process may use. Steps
+  /// run with as many as are fastest, which is found meanwhile (TeamPolicy.h);
+  /// if the plan has several devices, with one per physical core.
   int threads = 0;
   /// Pin workers to CPUs, one per physical core before any hyper-thread
   /// sibling, spread over memory nodes; each node then reads its own part of

@@ -179,14 +179,16 @@ TEST(WorkerPoolTest, QueuedTimeGrows) {
   }
 }
 
-TEST(ThreadCountTest, ANumberIsFixedAndMoreThanCpusAreRefused) {
+TEST(ThreadCountTest, ANumberIsTheMostAndMoreThanCpusAreRefused) {
   CpuBudget budget{2, 4};
   StatusOr<TeamRange> any = resolveThreads(0, budget);
   EXPECT_EQ(any->least, 1);
   EXPECT_EQ(any->first, 2);
   EXPECT_EQ(any->most, 4);
-  EXPECT_TRUE(resolveThreads(4, budget)->isFixed());
   EXPECT_EQ(resolveThreads(4, budget)->first, 4);
+  EXPECT_EQ(resolveThreads(4, budget)->most, 4);
+  EXPECT_EQ(resolveThreads(4, budget)->least, 1);
+  EXPECT_TRUE(resolveThreads(1, budget)->isFixed());
   for (int threads : {5, -1}) {
     StatusOr<TeamRange> refused = resolveThreads(threads, budget);
     ASSERT_FALSE(refused.isOk());

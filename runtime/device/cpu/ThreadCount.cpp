@@ -38,9 +38,11 @@ StatusOr<TeamRange> resolveThreads(int threads, const CpuBudget &budget) {
                               "use 1 to {} (it has {})",
                               threads, budget.cpus,
                               counted(budget.cores, "physical core")));
-  if (threads > 0)
-    return TeamRange::fixed(threads);
   TeamRange range{1, budget.cores, budget.cpus, budget.marks};
+  if (threads > 0) {
+    range.first = range.most = threads;
+    std::erase_if(range.marks, [&](int mark) { return mark > threads; });
+  }
   if (budget.quota > 0) {
     range.unstopped = std::max(1, int(budget.quota));
     range.marks.push_back(std::min(range.unstopped, range.most));

@@ -39,10 +39,11 @@ CpuBudget cpuBudget(const Topology &topology, double quota);
 CpuBudget readCpuBudget(const std::string &systemRoot = "/sys",
                         const std::string &processRoot = "/proc");
 
-/// Returns the workers for a request of `threads`; 0 asks for the team that
-/// is fastest, any other number for just so many. More than the number of CPUs
-/// is a Usage error: workers spin at barriers, so more workers than CPUs are
-/// never faster.
+/// Returns the workers for a request of `threads`: at most so many, and as many
+/// as are fastest; 0 sets no limit. A fixed number would be slower by a factor
+/// while another program uses one of the CPUs. More than the number of CPUs is
+/// a Usage error: workers spin at barriers, so more workers than CPUs are never
+/// faster.
 StatusOr<TeamRange> resolveThreads(int threads, const CpuBudget &budget);
 
 } // namespace moert
