@@ -11,9 +11,22 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace moek {
+
+/// Whether this CPU has the set of a row of Isas.def, by the row's machine.
+#define MOE_HAS_Any(...) true
+#define MOE_HAS_Gpu(...) false
+#if defined(__x86_64__)
+#define MOE_HAS_X86(states, ...) hasBits(states, {__VA_ARGS__})
+#define MOE_HAS_Arm(...) false
+#else
+#define MOE_HAS_X86(...) false
+#define MOE_HAS_Arm(states, ...) hasBits({__VA_ARGS__})
+#endif
 
 #if defined(__x86_64__)
 namespace {
@@ -76,29 +89,57 @@ constexpr CpuBit Fma{1, 0, Output::Ecx, 12}, OsXsave{1, 0, Output::Ecx, 27},
     AvxVnni{7, 1, Output::Eax, 4}, Avx512Bf16{7, 1, Output::Eax, 5};
 } // namespace bits
 
+/// In this order: xgetbv is an instruction of CPUs with OsXsave.
+bool hasBits(uint64_t states, std::initializer_list<CpuBit> all) {
+  return std::ranges::all_of(all, &CpuBit::isSet) &&
+         hasAll(savedStates(), states);
+}
+} // namespace
+#else
+namespace {
+/// A bit of getauxval(word).
+struct CpuBit {
+  unsigned long word;
+  int bit;
+};
+
+/// The names of bits in Isas.def.
+namespace bits {
+constexpr unsigned long kHwcap = 16, kHwcap2 = 26;
+constexpr CpuBit Asimd{kHwcap, 1}, AsimdDp{kHwcap, 20}, I8mm{kHwcap2, 13};
+} // namespace bits
+
+[[maybe_unused]] bool hasBits(std::initializer_list<CpuBit> all) {
+#if defined(__aarch64__) && defined(__linux__)
+  return std::ranges::all_of(all, [](const CpuBit &bit) {
+    return ::getauxval(bit.word) >> bit.bit & 1;
+  });
+#else
+  return false;
+#endif
+}
+} // namespace
+#endif
+
+namespace {
 /// Whether CPU and operating system have what a row of Isas.def names and what
 /// its base needs.
 bool supportsVectors(Isa isa) {
-  if (isa == Isa::Ref || isa == Isa::Cuda)
-    return isa == Isa::Ref;
-  if (!supportsVectors(isaTable()[size_t(isa)].base))
+  Isa base = isaTable()[size_t(isa)].base;
+  if (base != isa && !supportsVectors(base))
     return false;
-  // In this order: xgetbv is an instruction of CPUs with OsXsave.
-  auto has = [](uint64_t states, std::initializer_list<CpuBit> all) {
-    return std::ranges::all_of(all, &CpuBit::isSet) &&
-           hasAll(savedStates(), states);
-  };
   using namespace bits;
   switch (isa) {
-#define MOE_INSTRUCTION_SET(id, name, base, bytes, panels, states, ...)        \
+#define MOE_INSTRUCTION_SET(id, name, base, bytes, panels, machine, ...)       \
   case Isa::id:                                                                \
-    return has(states, {__VA_ARGS__});
+    return MOE_HAS_##machine(__VA_ARGS__);
 #include "kernels/Isas.def"
   }
   return false;
 }
 } // namespace
 
+#if defined(__x86_64__)
 bool hostHasBf16Dot() {
   return hostSupports(Isa::Avx512) && bits::Avx512Bf16.isSet();
 }
@@ -113,9 +154,6 @@ AmxSupport hostAmxSupport() {
   return facts;
 }
 #else
-namespace {
-bool supportsVectors(Isa isa) { return isa == Isa::Ref; }
-} // namespace
 bool hostHasBf16Dot() { return false; }
 AmxSupport hostAmxSupport() { return {}; }
 #endif

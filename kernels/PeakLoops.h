@@ -27,6 +27,9 @@ extern const PeakLoops kPeakAvx2;
 extern const PeakLoops kPeakAvxVnni;
 extern const PeakLoops kPeakAvx512;
 extern const PeakLoops kPeakAmx;
+#elif defined(__aarch64__)
+extern const PeakLoops kPeakNeon;
+extern const PeakLoops kPeakNeonI8mm;
 #endif
 
 } // namespace moek

@@ -66,7 +66,7 @@ std::string cpuIsaNames() {
     if (info.isa == Isa::Cuda)
       continue;
     if (!names.empty())
-      names += info.isa == Isa::Amx ? " or " : ", ";
+      names += size_t(info.isa) + 1 == size_t(Isa::Cuda) ? " or " : ", ";
     names += info.name;
   }
   return names;

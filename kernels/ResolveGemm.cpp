@@ -23,6 +23,13 @@ struct Entry {
 #define MOE_CODE_Avx512(name)
 #define MOE_CODE_Amx(name)
 #endif
+#if defined(__aarch64__)
+#define MOE_CODE_Neon(name) MOE_CODE_Ref(name)
+#define MOE_CODE_NeonI8mm(name) MOE_CODE_Ref(name)
+#else
+#define MOE_CODE_Neon(name)
+#define MOE_CODE_NeonI8mm(name)
+#endif
 
 constexpr Entry entries[] = {
 #define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \

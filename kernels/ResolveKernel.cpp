@@ -33,6 +33,11 @@ struct Entry {
 #define MOE_CODE_Avx2(name, op)
 #define MOE_CODE_Avx512(name, op)
 #endif
+#if defined(__aarch64__)
+#define MOE_CODE_Neon(name, op) MOE_CODE_Ref(name, op)
+#else
+#define MOE_CODE_Neon(name, op)
+#endif
 
 constexpr Entry entries[] = {
 #define MOE_KERNEL(name, op, isa) MOE_CODE_##isa(name, op)

@@ -15,7 +15,6 @@
 #include "kernels/cpu/Inline.h"
 
 #include <cstring>
-#include <immintrin.h>
 #include <type_traits>
 
 /// Defines the gemm `name` as a call of the function template instance that
@@ -47,13 +46,17 @@ template <class T> MOE_INLINE int16_t load16(const T &from) {
   return value;
 }
 
+/// Caches to prefetch into, as __builtin_prefetch() takes them.
+enum Cache { kIntoL2 = 2, kIntoL1 = 3 };
+
 /// Prefetches the line at `bytes` from `from`, which may be past the end of the
 /// matrix: prefetching memory that does not exist is no error, but forming a
 /// pointer to it would be.
-template <_mm_hint Hint>
+template <Cache Into>
 MOE_INLINE void prefetch(const void *from, int64_t bytes) {
-  _mm_prefetch(
-      reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)), Hint);
+  __builtin_prefetch(
+      reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)), 0,
+      Into);
 }
 
 /// How far ahead the lines of a stream of panels are prefetched. The hardware
@@ -68,7 +71,7 @@ constexpr int64_t kStreamAhead = 2560;
 template <int64_t Bytes> MOE_INLINE void prefetchStream(const uint8_t *at) {
 #pragma GCC unroll 10
   for (int64_t line = 0; line < Bytes; line += 64)
-    prefetch<_MM_HINT_T0>(at, kStreamAhead + line);
+    prefetch<kIntoL1>(at, kStreamAhead + line);
 }
 
 /// Called while the tile of rows at `w` processes its `step`th piece of `bytes`
@@ -82,8 +85,8 @@ MOE_INLINE void prefetchAhead(const uint8_t *w, int64_t tileBytes, int64_t step,
   int64_t near = tileBytes + step * bytes;
 #pragma GCC unroll 32
   for (int64_t line = 0; line < bytes; line += 64) {
-    prefetch<_MM_HINT_T0>(w, near + line);
-    prefetch<_MM_HINT_T1>(w, near + 3 * tileBytes + line);
+    prefetch<kIntoL1>(w, near + line);
+    prefetch<kIntoL2>(w, near + 3 * tileBytes + line);
   }
 }
 
@@ -174,7 +177,7 @@ public:
 
   MOE_INLINE void fetch(int64_t bytes) {
     for (int64_t line = 0; line < bytes; line += 64)
-      prefetch<_MM_HINT_T1>(reinterpret_cast<const void *>(at_), line);
+      prefetch<kIntoL2>(reinterpret_cast<const void *>(at_), line);
     at_ += uintptr_t(bytes);
   }
 

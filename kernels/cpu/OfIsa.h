@@ -37,5 +37,15 @@
 #else
 #define MOE_IF_Amx(...)
 #endif
+#ifdef MOE_OF_neon
+#define MOE_IF_Neon(...) __VA_ARGS__
+#else
+#define MOE_IF_Neon(...)
+#endif
+#ifdef MOE_OF_neon_i8mm
+#define MOE_IF_NeonI8mm(...) __VA_ARGS__
+#else
+#define MOE_IF_NeonI8mm(...)
+#endif
 
 #endif // MOE_KERNELS_CPU_OFISA_H

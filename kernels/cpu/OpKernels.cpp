@@ -9,6 +9,8 @@
 #include "kernels/cpu/avx512/Q8Products.h"
 #elif defined(MOE_OF_avx2)
 #include "kernels/cpu/avx2/Q8Products.h"
+#elif defined(MOE_OF_neon)
+#include "kernels/cpu/neon/Simd.h"
 #else
 #include "kernels/ref/Scalar.h"
 #endif

@@ -66,9 +66,8 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
           for (int v = 0; v < kVecs; ++v) {
             Vec &to = sums[c % kChains][g][t][v];
             Vec sum = S::fma(columns[g][v], xs, to);
-            // Pins the sum to a register: GCC would move sums around and spill
-            // one.
-            __asm__("" : "+v"(sum));
+            // GCC would move sums around and spill one.
+            S::pin(sum);
             to = sum;
           }
       }

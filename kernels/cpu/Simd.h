@@ -1,7 +1,7 @@
 //===- Simd.h - The interface of an instruction set's trait -----*- C++ -*-===//
 //
-// Every op's kernel is a template over a trait `S`; ref/Scalar.h, avx2/Simd.h
-// and avx512/Simd.h are the traits. A trait has
+// Every op's kernel is a template over a trait `S`; ref/Scalar.h, avx2/Simd.h,
+// avx512/Simd.h and neon/Simd.h are the traits. A trait has
 //   Vec, kWidth           a vector and its number of floats
 //   Num                   type of a sum over lanes: double in the reference
 //   load, loadPart, store, storePart    floats; Part: the first `count` lanes
@@ -11,8 +11,8 @@
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
 //                                       four vectors, or of some rows of four,
 //                                       in reduceAdd's order
-//   sumOfLanes, storeFirst, kFloatTokens    for gemms (kWidth > 1): see
-//                                       FloatGemm.h
+//   sumOfLanes, storeFirst, kFloatTokens, pin    for gemms (kWidth > 1): see
+//                                       FloatGemm.h, Rows16Float.h
 //   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
 //   quantize32            one block of the A8 encoding
 //   Dequant::X            for every format X: blocks of a row to floats

@@ -65,6 +65,11 @@ const PeakLoops *loopsOf(Isa isa) {
     return &kPeakAvxVnni;
   case Isa::Avx2:
     return &kPeakAvx2;
+#elif defined(__aarch64__)
+  case Isa::NeonI8mm:
+    return &kPeakNeonI8mm;
+  case Isa::Neon:
+    return &kPeakNeon;
 #endif
   case Isa::Ref:
     return &kPeakRef;

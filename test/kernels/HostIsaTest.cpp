@@ -18,7 +18,26 @@ TEST(HostIsaTest, HostAgreesWithTheCompilersDetection) {
                                            __builtin_cpu_supports("avx512bw") &&
                                            __builtin_cpu_supports("avx512dq") &&
                                            __builtin_cpu_supports("avx512vl"));
+#elif defined(__aarch64__)
+  // The registers that describe a CPU, which Linux lets programs read.
+  uint64_t isar0 = 0, isar1 = 0;
+  __asm__("mrs %0, id_aa64isar0_el1" : "=r"(isar0));
+  __asm__("mrs %0, id_aa64isar1_el1" : "=r"(isar1));
+  bool dots = isar0 >> 44 & 15;
+  EXPECT_EQ(hostSupports(Isa::Neon), dots);
+  EXPECT_EQ(hostSupports(Isa::NeonI8mm), dots && (isar1 >> 52 & 15));
 #endif
+  for (const IsaInfo &info : isaTable()) {
+    bool isArm = runsOn(Isa::Neon, info.isa);
+#if defined(__x86_64__)
+    EXPECT_FALSE(isArm && hostSupports(info.isa)) << info.name;
+#elif defined(__aarch64__)
+    EXPECT_FALSE(!isArm && info.isa != Isa::Ref && hostSupports(info.isa))
+        << info.name;
+#else
+    EXPECT_EQ(hostSupports(info.isa), info.isa == Isa::Ref) << info.name;
+#endif
+  }
 }
 
 TEST(HostIsaTest, SetsAreATree) {
@@ -36,10 +55,14 @@ TEST(HostIsaTest, SetsAreATree) {
   EXPECT_FALSE(runsOn(Isa::AvxVnni, Isa::Amx));
   EXPECT_FALSE(runsOn(Isa::Avx512, Isa::AvxVnni));
   EXPECT_FALSE(runsOn(Isa::AvxVnni, Isa::Avx2));
+  EXPECT_TRUE(runsOn(Isa::Neon, Isa::NeonI8mm));
+  EXPECT_FALSE(runsOn(Isa::NeonI8mm, Isa::Neon));
+  EXPECT_FALSE(runsOn(Isa::Avx2, Isa::NeonI8mm));
 }
 
 TEST(HostIsaTest, NamesOfCpus) {
-  EXPECT_EQ(cpuIsaNames(), "ref, avx2, avxvnni, avx512 or amx");
+  EXPECT_EQ(cpuIsaNames(),
+            "ref, avx2, avxvnni, avx512, amx, neon or neon_i8mm");
   EXPECT_EQ(isaFromName("avxvnni"), Isa::AvxVnni);
   EXPECT_EQ(isaFromName("mmx"), std::nullopt);
 }

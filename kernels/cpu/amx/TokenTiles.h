@@ -13,6 +13,8 @@
 
 #include "kernels/cpu/amx/Tile.h"
 
+#include <immintrin.h>
+
 namespace moek::amx {
 namespace {
 

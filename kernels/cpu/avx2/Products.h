@@ -21,6 +21,8 @@
 
 #include "kernels/cpu/GemmTiling.h"
 
+#include <immintrin.h>
+
 namespace moek::MOE_ISA {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "kernels/PeakLoops.h"
-#include "kernels/cpu/avx2/Rows16Tile.h"
+#include "kernels/cpu/avx2/Bytes.h"
+#include "kernels/cpu/lanes8/Rows16Tile.h"
 
 #include <immintrin.h>
 

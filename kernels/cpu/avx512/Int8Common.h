@@ -14,6 +14,8 @@
 #include "kernels/cpu/GemmTiling.h"
 #include "kernels/quant/Traits.h"
 
+#include <immintrin.h>
+
 namespace moek::avx512 {
 namespace {
 

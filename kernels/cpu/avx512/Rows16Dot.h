@@ -27,7 +27,7 @@ template <int64_t Bytes> MOE_INLINE void prefetchPanel(const uint8_t *at) {
   constexpr int64_t kAhead = 6144;
 #pragma GCC unroll 10
   for (int64_t line = 0; line < Bytes; line += 64)
-    prefetch<_MM_HINT_T1>(at, kAhead + line);
+    prefetch<kIntoL2>(at, kAhead + line);
 }
 
 /// Adds the products of four columns, from `x` on, to `sums` in place: GCC

@@ -86,6 +86,8 @@ struct Simd : Folded<Simd> {
     return _mm512_fnmadd_ps(a, b, c);
   }
   MOE_INLINE static Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+  /// Keeps a value in its register.
+  MOE_INLINE static void pin(Vec &v) { __asm__("" : "+v"(v)); }
   MOE_INLINE static Vec round(Vec x) {
     return _mm512_roundscale_ps(x,
                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

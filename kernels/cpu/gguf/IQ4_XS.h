@@ -5,7 +5,8 @@
 
 #include "kernels/cpu/gguf/SuperBlock.h"
 
-namespace moek {
+#ifdef __AVX512F__
+namespace moek::avx512 {
 namespace {
 
 /// Returns the eight scales, -32 .. 31, as int32.
@@ -21,13 +22,6 @@ MOE_INLINE __m256i integerScales(const BlockIQ4_XS *block) {
   return _mm256_sub_epi32(_mm256_or_si256(low, _mm256_slli_epi32(high, 4)),
                           _mm256_set1_epi32(32));
 }
-
-} // namespace
-} // namespace moek
-
-#ifdef __AVX512F__
-namespace moek::avx512 {
-namespace {
 
 template <> struct SuperBlock<Format::IQ4_XS> {
   MOE_INLINE static void codes(const BlockIQ4_XS *block, __m512i q[4]) {
@@ -54,13 +48,18 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::IQ4_XS> {
-  MOE_INLINE static __m256i codes(const BlockIQ4_XS *block, int v) {
-    return valuesOf<BlockIQ4_XS>(nibbles(block->codes + 16 * v));
+  MOE_INLINE static Ints codes(const BlockIQ4_XS *block, int v) {
+    return valuesOf<BlockIQ4_XS>(nibbles(load128(block->codes + 16 * v)));
   }
 
   MOE_INLINE static Lanes16 scales(const BlockIQ4_XS *block) {
-    __m256 lanes = _mm256_mul_ps(_mm256_cvtepi32_ps(integerScales(block)),
-                                 broadcastF16(block->d));
+    Ints low = shiftRightEach32(set32(load32(block->scalesLow)),
+                                list32(0, 4, 8, 12, 16, 20, 24, 28));
+    Ints high = shiftRightEach32(set32(load16(block->scalesHigh)),
+                                 list32(0, 2, 4, 6, 8, 10, 12, 14));
+    high = shiftLeft32(bitAnd(high, set32(3)), 4);
+    Ints scales = sub32(bitOr(bitAnd(low, set32(15)), high), set32(32));
+    Floats lanes = Simd::mul(toFloats(scales), broadcastF16(block->d));
     return {lanes, lanes};
   }
 };

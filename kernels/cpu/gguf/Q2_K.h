@@ -78,20 +78,18 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q2_K> {
-  MOE_INLINE static __m256i codes(const BlockQ2_K *block, int v) {
-    __m256i bytes = load256(block->codes + v / 4 * 32);
-    return _mm256_and_si256(_mm256_srli_epi16(bytes, v % 4 * 2),
-                            _mm256_set1_epi8(3));
+  MOE_INLINE static Ints codes(const BlockQ2_K *block, int v) {
+    Ints bytes = load256(block->codes + v / 4 * 32);
+    return bitAnd(shiftRight16(bytes, v % 4 * 2), set8(3));
   }
 
   MOE_INLINE static Lanes16 scales(const BlockQ2_K *block) {
-    __m128i low = _mm_and_si128(load128(block->scales), _mm_set1_epi8(15));
+    Bytes16 low = lowNibbles(load128(block->scales));
     return scaledBytes(low, broadcastF16(block->d));
   }
 
   MOE_INLINE static Lanes16 offsets(const BlockQ2_K *block) {
-    __m128i high = _mm_and_si128(_mm_srli_epi16(load128(block->scales), 4),
-                                 _mm_set1_epi8(15));
+    Bytes16 high = highNibbles(load128(block->scales));
     return scaledBytes(high, broadcastF16(block->dmin));
   }
 };

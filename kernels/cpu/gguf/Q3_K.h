@@ -5,7 +5,8 @@
 
 #include "kernels/cpu/gguf/SuperBlock.h"
 
-namespace moek {
+#ifdef __AVX512F__
+namespace moek::avx512 {
 namespace {
 
 /// Returns the 16 scales plus 32.
@@ -19,13 +20,6 @@ MOE_INLINE __m128i scaleBytes(const BlockQ3_K *block) {
   tops = _mm_slli_epi32(_mm_and_si128(tops, _mm_set1_epi8(3)), 4);
   return _mm_or_si128(nibbles, tops);
 }
-
-} // namespace
-} // namespace moek
-
-#ifdef __AVX512F__
-namespace moek::avx512 {
-namespace {
 
 template <> struct SuperBlock<Format::Q3_K> {
   /// Returns codes 0 .. 7 of columns 64 v .. 64 v + 63.
@@ -97,20 +91,24 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q3_K> {
-  MOE_INLINE static __m256i codes(const BlockQ3_K *block, int v) {
-    __m256i low = _mm256_and_si256(
-        _mm256_srli_epi16(load256(block->low + v / 4 * 32), v % 4 * 2),
-        _mm256_set1_epi8(3));
+  MOE_INLINE static Ints codes(const BlockQ3_K *block, int v) {
+    Ints low = bitAnd(shiftRight16(load256(block->low + v / 4 * 32), v % 4 * 2),
+                      set8(3));
     // Bit v becomes bit 2.
-    __m256i high = load256(block->high);
-    high =
-        v < 2 ? _mm256_slli_epi16(high, 2 - v) : _mm256_srli_epi16(high, v - 2);
-    return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(4)));
+    Ints high = load256(block->high);
+    high = v < 2 ? shiftLeft16(high, 2 - v) : shiftRight16(high, v - 2);
+    return bitOr(low, bitAnd(high, set8(4)));
   }
 
   MOE_INLINE static Lanes16 scales(const BlockQ3_K *block) {
-    __m128i bytes = _mm_sub_epi8(scaleBytes(block), _mm_set1_epi8(32));
-    return scaledBytes(bytes, broadcastF16(block->d));
+    uint64_t low;
+    std::memcpy(&low, block->scales, sizeof(low));
+    Ints nibbles = bitAnd(list64(low, low >> 4, 0, 0), set8(15));
+    Ints tops = shiftRightEach32(set32(load32(block->scales + 8)),
+                                 list32(0, 2, 4, 6, 0, 0, 0, 0));
+    tops = shiftLeft32(bitAnd(tops, set8(3)), 4);
+    Ints bytes = sub8(bitOr(nibbles, tops), set8(32));
+    return scaledBytes(lowHalf(bytes), broadcastF16(block->d));
   }
 };
 

@@ -28,10 +28,9 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
-  MOE_INLINE static __m256i codes(const BlockQ4_K *block, int v) {
-    __m256i bytes = load256(block->codes + v / 2 * 32);
-    return _mm256_and_si256(_mm256_srli_epi16(bytes, v % 2 * 4),
-                            _mm256_set1_epi8(15));
+  MOE_INLINE static Ints codes(const BlockQ4_K *block, int v) {
+    Ints bytes = load256(block->codes + v / 2 * 32);
+    return bitAnd(shiftRight16(bytes, v % 2 * 4), set8(15));
   }
 };
 

@@ -31,15 +31,13 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
-  MOE_INLINE static __m256i codes(const BlockQ5_K *block, int v) {
-    __m256i low = _mm256_and_si256(
-        _mm256_srli_epi16(load256(block->low + v / 2 * 32), v % 2 * 4),
-        _mm256_set1_epi8(15));
+  MOE_INLINE static Ints codes(const BlockQ5_K *block, int v) {
+    Ints low = bitAnd(shiftRight16(load256(block->low + v / 2 * 32), v % 2 * 4),
+                      set8(15));
     // Bit v becomes bit 4.
-    __m256i high = load256(block->high);
-    high =
-        v < 4 ? _mm256_slli_epi16(high, 4 - v) : _mm256_srli_epi16(high, v - 4);
-    return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(16)));
+    Ints high = load256(block->high);
+    high = v < 4 ? shiftLeft16(high, 4 - v) : shiftRight16(high, v - 4);
+    return bitOr(low, bitAnd(high, set8(16)));
   }
 };
 

@@ -39,16 +39,14 @@ namespace moek::MOE_ISA {
 namespace {
 
 template <> struct SuperBlock<Format::Q6_K> {
-  MOE_INLINE static __m256i codes(const BlockQ6_K *block, int v) {
+  MOE_INLINE static Ints codes(const BlockQ6_K *block, int v) {
     int half = v / 4, k = v % 4;
-    __m256i low = load256(block->low + half * 64 + k % 2 * 32);
-    low = _mm256_and_si256(_mm256_srli_epi16(low, k / 2 * 4),
-                           _mm256_set1_epi8(15));
+    Ints low = load256(block->low + half * 64 + k % 2 * 32);
+    low = bitAnd(shiftRight16(low, k / 2 * 4), set8(15));
     // Bits 2k and 2k + 1 become bits 4 and 5.
-    __m256i high = load256(block->high + half * 32);
-    high = k < 2 ? _mm256_slli_epi16(high, 4 - 2 * k)
-                 : _mm256_srli_epi16(high, 2 * k - 4);
-    return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
+    Ints high = load256(block->high + half * 32);
+    high = k < 2 ? shiftLeft16(high, 4 - 2 * k) : shiftRight16(high, 2 * k - 4);
+    return bitOr(low, bitAnd(high, set8(0x30)));
   }
 
   MOE_INLINE static Lanes16 scales(const BlockQ6_K *block) {

@@ -13,7 +13,7 @@
 #ifdef __AVX512F__
 #include "kernels/cpu/avx512/Gguf.h"
 #else
-#include "kernels/cpu/avx2/Gguf.h"
+#include "kernels/cpu/lanes8/Gguf.h"
 #endif
 
 #endif // MOE_KERNELS_CPU_GGUF_SUPERBLOCK_H

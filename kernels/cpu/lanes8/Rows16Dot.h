@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_AVX2_ROWS16DOT_H
-#define MOE_KERNELS_CPU_AVX2_ROWS16DOT_H
+#ifndef MOE_KERNELS_CPU_LANES8_ROWS16DOT_H
+#define MOE_KERNELS_CPU_LANES8_ROWS16DOT_H
 
-#include "kernels/cpu/avx2/Rows16Tile.h"
+#include "kernels/cpu/lanes8/Rows16Tile.h"
 
 namespace moek::MOE_ISA {
 namespace {
@@ -43,13 +43,13 @@ template <Format F> constexpr int groupAt(int i) {
 /// kSub columns, or ones. `dots` are the kSums sums.
 template <Format F, int H, int T>
 MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
-                          const __m256i (*scales)[2], const A8Row *rows,
-                          int64_t block, __m256i (*dots)[H][T]) {
+                          const Ints (*scales)[2], const A8Row *rows,
+                          int64_t block, Ints (*dots)[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kChunk = dotChunk<F>();
   // Groups g and g + 4 are summed separately if a sum has room for at most four
   // groups.
-  __m256i sums[H][T][2];
+  Ints sums[H][T][2];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     int g = groupAt<F>(i);
@@ -57,22 +57,22 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
     int link = (kChunk == 8 ? i : g) % kChunk;
     int part = Tile::kSums == 2 ? chain : 0;
     bool first = chain == part && g % 4 < kChunk;
-    __m256i codes[H];
+    Ints codes[H];
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h)
       codes[h] = Tile::code(tile, s, half + h, g);
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      __m256i x = _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g));
+      Ints x = set32(load32(rows[t].q + 32 * block + 4 * g));
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
-        __m256i products = products16<Tile>(codes[h], x);
-        __m256i &sum = sums[h][t][chain];
+        Ints products = products16<Tile>(codes[h], x);
+        Ints &sum = sums[h][t][chain];
         sum = link == 0 ? products : addInOrder16(sum, products);
         if (link + 1 != kChunk)
           continue;
-        __m256i wide = _mm256_madd_epi16(sum, scales[h][g * 4 / Tile::kSub]);
-        __m256i &to = dots[part][h][t];
+        Ints wide = pairProducts(sum, scales[h][g * 4 / Tile::kSub]);
+        Ints &to = dots[part][h][t];
         to = first || kChunk == 8 ? wide : addInOrder32(to, wide);
       }
     }
@@ -81,8 +81,8 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
 
 /// Returns the sums of 16 activations of a block, as int16 in every pair of
 /// columns.
-MOE_INLINE __m256i pairSumsOf(const A8Row &row, int64_t block) {
-  return _mm256_set1_epi32(load32(row.sum + 2 * block));
+MOE_INLINE Ints pairSumsOf(const A8Row &row, int64_t block) {
+  return set32(load32(row.sum + 2 * block));
 }
 
 /// Computes the sums of (code - kZero) * x over each kSub of columns 32 s ...
@@ -90,20 +90,20 @@ MOE_INLINE __m256i pairSumsOf(const A8Row &row, int64_t block) {
 /// converts them.
 template <Format F, int H, int T>
 MOE_INLINE void subDots(const uint8_t *tile, int s, int half, const A8Row *rows,
-                        int64_t block, __m256i (*dots)[H][T]) {
+                        int64_t block, Ints (*dots)[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kSubs = 32 / Tile::kSub;
   // Of a pair of activations' sums, those of the columns count.
   [[maybe_unused]] auto zeros = [&](int i, const A8Row &row) {
     int zero = Tile::kZero & 0xffff;
-    return _mm256_madd_epi16(
+    return pairProducts(
         pairSumsOf(row, block),
-        _mm256_set1_epi32(kSubs == 1 ? zero << 16 | zero : zero << (16 * i)));
+        set32(kSubs == 1 ? zero << 16 | zero : zero << (16 * i)));
   };
   if constexpr (!kHasDots) {
     static_assert(kSubs == Tile::kSums);
-    const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i scales[2][2] = {{ones, ones}, {ones, ones}};
+    const Ints ones = set16(1);
+    const Ints scales[2][2] = {{ones, ones}, {ones, ones}};
     blockDots<F, H, T>(tile, s, half, scales, rows, block, dots);
     if constexpr (Tile::kZero != 0)
 #pragma GCC unroll 2
@@ -112,34 +112,34 @@ MOE_INLINE void subDots(const uint8_t *tile, int s, int half, const A8Row *rows,
         for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
           for (int t = 0; t < T; ++t)
-            dots[i][h][t] = _mm256_sub_epi32(dots[i][h][t], zeros(i, rows[t]));
-    return;
-  }
+            dots[i][h][t] = sub32(dots[i][h][t], zeros(i, rows[t]));
+  } else {
 #pragma GCC unroll 4
-  for (int t = 0; t < T; ++t)
+    for (int t = 0; t < T; ++t)
 #pragma GCC unroll 2
-    for (int i = 0; i < kSubs; ++i) {
-      __m256i start = _mm256_set1_epi32(kDotStart);
-      if constexpr (Tile::kZero != 0)
-        start = _mm256_sub_epi32(start, zeros(i, rows[t]));
+      for (int i = 0; i < kSubs; ++i) {
+        Ints start = set32(kDotStart);
+        if constexpr (Tile::kZero != 0)
+          start = sub32(start, zeros(i, rows[t]));
+#pragma GCC unroll 2
+        for (int h = 0; h < H; ++h)
+          dots[i][h][t] = start;
+      }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      int g = groupAt<F>(i);
+      Ints codes[H];
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h)
-        dots[i][h][t] = start;
-    }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    int g = groupAt<F>(i);
-    __m256i codes[H];
-#pragma GCC unroll 2
-    for (int h = 0; h < H; ++h)
-      codes[h] = Tile::code(tile, s, half + h, g);
+        codes[h] = Tile::code(tile, s, half + h, g);
 #pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      __m256i x = _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g));
+      for (int t = 0; t < T; ++t) {
+        Ints x = set32(load32(rows[t].q + 32 * block + 4 * g));
 #pragma GCC unroll 2
-      for (int h = 0; h < H; ++h) {
-        __m256i &sum = dots[g * 4 / Tile::kSub][h][t];
-        sum = dot4(sum, codes[h], x);
+        for (int h = 0; h < H; ++h) {
+          Ints &sum = dots[g * 4 / Tile::kSub][h][t];
+          sum = dot4(sum, codes[h], x);
+        }
       }
     }
   }
@@ -151,51 +151,50 @@ template <Format F, int H, int T>
 MOE_INLINE void superDots(const uint8_t *tile,
                           const typename Rows16Tile<F>::Integers &integers,
                           int s, int half, const A8Row *rows, int64_t block,
-                          __m256 dots[H][T]) {
+                          Floats dots[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kSubs = 32 / Tile::kSub;
-  __m256i scales[H][2];
+  Ints scales[H][2];
 #pragma GCC unroll 2
   for (int h = 0; h < H; ++h)
 #pragma GCC unroll 2
     for (int i = 0; i < kSubs; ++i)
       scales[h][i] = Tile::scale(tile, integers, s, i, half + h);
   if constexpr (kHasDots) {
-    __m256i sums[kSubs][H][T];
+    Ints sums[kSubs][H][T];
     subDots<F, H, T>(tile, s, half, rows, block, sums);
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h)
 #pragma GCC unroll 2
       for (int i = 0; i < kSubs; ++i) {
-        __m256 scale = Tile::floatOf(scales[h][i]);
+        Floats scale = Tile::floatsOf(scales[h][i]);
 #pragma GCC unroll 4
         for (int t = 0; t < T; ++t) {
-          __m256 sum = floats(sums[i][h][t]);
-          dots[h][t] = i == 0 ? _mm256_mul_ps(sum, scale)
-                              : _mm256_fmadd_ps(sum, scale, dots[h][t]);
+          Floats sum = floats(sums[i][h][t]);
+          dots[h][t] = i == 0 ? Simd::mul(sum, scale)
+                              : Simd::fma(sum, scale, dots[h][t]);
         }
       }
-    return;
-  }
-  __m256i sums[1][H][T];
-  blockDots<F, H, T>(tile, s, half, scales, rows, block, sums);
+  } else {
+    Ints sums[1][H][T];
+    blockDots<F, H, T>(tile, s, half, scales, rows, block, sums);
 #pragma GCC unroll 2
-  for (int h = 0; h < H; ++h) {
-    __m256i zeros;
-    if constexpr (Tile::kZero != 0) {
-      static_assert(kHasDots || Tile::kZero <= 32);
-      __m256i pairs = scales[h][0];
-      if constexpr (Tile::kSub == 16)
-        pairs = Tile::pairScales(tile, integers, s, half + h);
-      zeros = _mm256_mullo_epi16(pairs, _mm256_set1_epi16(Tile::kZero));
-    }
+    for (int h = 0; h < H; ++h) {
+      Ints zeros;
+      if constexpr (Tile::kZero != 0) {
+        static_assert(kHasDots || Tile::kZero <= 32);
+        Ints pairs = scales[h][0];
+        if constexpr (Tile::kSub == 16)
+          pairs = Tile::pairScales(tile, integers, s, half + h);
+        zeros = mul16(pairs, set16(Tile::kZero));
+      }
 #pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      __m256i sum = sums[0][h][t];
-      if constexpr (Tile::kZero != 0)
-        sum = _mm256_sub_epi32(
-            sum, _mm256_madd_epi16(zeros, pairSumsOf(rows[t], block)));
-      dots[h][t] = floats(sum);
+      for (int t = 0; t < T; ++t) {
+        Ints sum = sums[0][h][t];
+        if constexpr (Tile::kZero != 0)
+          sum = sub32(sum, pairProducts(zeros, pairSumsOf(rows[t], block)));
+        dots[h][t] = floats(sum);
+      }
     }
   }
 }
@@ -207,7 +206,7 @@ MOE_INLINE void superDots(const uint8_t *tile,
 /// accumulators of both halves fit, and then broadcasts serve 16 rows.
 template <Format F, int T>
 MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
-                         __m256 sums[2][T]) {
+                         Floats sums[2][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int H = T == 1 ? 2 : 1;
   constexpr int kStepBytes = Tile::kPartBytes * H / 2;
@@ -217,60 +216,60 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   if constexpr (Tile::kOffsetSub == 32)
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
-      _mm256_store_ps(xSums[t],
-                      _mm256_mul_ps(_mm256_cvtepi32_ps(pairSums(
-                                        load256(rows[t].sum + 2 * block))),
-                                    _mm256_loadu_ps(rows[t].scale + block)));
+      Simd::store(
+          xSums[t],
+          Simd::mul(toFloats(pairSums(load256(rows[t].sum + 2 * block))),
+                    Simd::load(rows[t].scale + block)));
 #pragma GCC unroll 1
   for (int half = 0; half < 2; half += H) {
-    __m256 parts[H][T], dMin[H];
-    [[maybe_unused]] __m256 minima[H][T];
+    Floats parts[H][T], dMin[H];
+    [[maybe_unused]] Floats minima[H][T];
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h) {
       if constexpr (Tile::kOffsetSub != 0)
         dMin[h] = Tile::factor(tile, 1, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t)
-        parts[h][t] = minima[h][t] = _mm256_setzero_ps();
+        parts[h][t] = minima[h][t] = Simd::zero();
     }
 #pragma GCC unroll 1
     for (int s = 0; s < 8; ++s) {
       prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
-      __m256 dots[H][T];
+      Floats dots[H][T];
       superDots<F, H, T>(tile, integers, s, half, rows, block + s, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
-        __m256i minimaPairs;
-        __m256 offset;
+        Ints minimaPairs;
+        Floats offset;
         if constexpr (Tile::kOffsetSub == 32)
-          offset = _mm256_mul_ps(dMin[h],
-                                 Tile::minimum(tile, integers, s, 0, half + h));
+          offset =
+              Simd::mul(dMin[h], Tile::minimum(tile, integers, s, 0, half + h));
         if constexpr (Tile::kOffsetSub == 16)
           minimaPairs = Tile::pairMinima(tile, s, half + h);
 #pragma GCC unroll 4
         for (int t = 0; t < T; ++t) {
-          __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
-          parts[h][t] = _mm256_fmadd_ps(dots[h][t], xScale, parts[h][t]);
+          Floats xScale = Simd::set(rows[t].scale[block + s]);
+          parts[h][t] = Simd::fma(dots[h][t], xScale, parts[h][t]);
           if constexpr (Tile::kOffsetSub == 32)
-            sums[half + h][t] = _mm256_fnmadd_ps(
-                offset, _mm256_set1_ps(xSums[t][s]), sums[half + h][t]);
+            sums[half + h][t] =
+                Simd::fnma(offset, Simd::set(xSums[t][s]), sums[half + h][t]);
           if constexpr (Tile::kOffsetSub == 16)
-            minima[h][t] = _mm256_fmadd_ps(
-                _mm256_cvtepi32_ps(_mm256_madd_epi16(
-                    minimaPairs, pairSumsOf(rows[t], block + s))),
-                xScale, minima[h][t]);
+            minima[h][t] =
+                Simd::fma(toFloats(pairProducts(
+                              minimaPairs, pairSumsOf(rows[t], block + s))),
+                          xScale, minima[h][t]);
         }
       }
     }
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h) {
-      __m256 d = Tile::factor(tile, 0, half + h);
+      Floats d = Tile::factor(tile, 0, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
-        __m256 &sum = sums[half + h][t];
-        sum = _mm256_fmadd_ps(d, parts[h][t], sum);
+        Floats &sum = sums[half + h][t];
+        sum = Simd::fma(d, parts[h][t], sum);
         if constexpr (Tile::kOffsetSub == 16)
-          sum = _mm256_fnmadd_ps(dMin[h], minima[h][t], sum);
+          sum = Simd::fnma(dMin[h], minima[h][t], sum);
       }
     }
   }
@@ -280,7 +279,7 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 /// same order.
 template <Format F, int T>
 MOE_INLINE void dotFloats(const uint8_t *tile, const A8Row *rows, int64_t block,
-                          __m256 sums[2][T]) {
+                          Floats sums[2][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int H = T == 1 ? 2 : 1;
   constexpr int kStepBytes = Tile::kPartBytes * H / 2;
@@ -289,19 +288,19 @@ MOE_INLINE void dotFloats(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 1
     for (int s = 0; s < 2; ++s) {
       prefetchStream<kStepBytes>(tile + (2 * half + s) * kStepBytes);
-      __m256i dots[2][H][T];
+      Ints dots[2][H][T];
       subDots<F, H, T>(tile, s, half, rows, block + s, dots);
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
 #pragma GCC unroll 2
         for (int h = 0; h < H; ++h) {
-          __m256 scale = Tile::floatScale(tile, 2 * s + i, half + h);
+          Floats scale = Tile::floatScale(tile, 2 * s + i, half + h);
 #pragma GCC unroll 4
           for (int t = 0; t < T; ++t) {
-            __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
-            __m256 &sum = sums[half + h][t];
-            sum = _mm256_fmadd_ps(floats(dots[i][h][t]),
-                                  _mm256_mul_ps(scale, xScale), sum);
+            Floats xScale = Simd::set(rows[t].scale[block + s]);
+            Floats &sum = sums[half + h][t];
+            sum =
+                Simd::fma(floats(dots[i][h][t]), Simd::mul(scale, xScale), sum);
           }
         }
       }
@@ -312,28 +311,26 @@ MOE_INLINE void dotFloats(const uint8_t *tile, const A8Row *rows, int64_t block,
 /// tokens' block.
 template <Format F, int T>
 MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
-                         __m256 sums[2][T]) {
+                         Floats sums[2][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int H = T == 1 ? 2 : 1;
   prefetchStream<Tile::kBytes>(tile);
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half += H) {
-    __m256i dots[1][H][T];
+    Ints dots[1][H][T];
     subDots<F, H, T>(tile, 0, half, rows, block, dots);
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h) {
-      __m256 d = Tile::factor(tile, 0, half + h);
+      Floats d = Tile::factor(tile, 0, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
-        __m256 &sum = sums[half + h][t];
-        __m256 xScale = _mm256_set1_ps(rows[t].scale[block]);
-        sum = _mm256_fmadd_ps(floats(dots[0][h][t]), _mm256_mul_ps(d, xScale),
-                              sum);
+        Floats &sum = sums[half + h][t];
+        Floats xScale = Simd::set(rows[t].scale[block]);
+        sum = Simd::fma(floats(dots[0][h][t]), Simd::mul(d, xScale), sum);
         if constexpr (Tile::kOffsetSub != 0)
-          sum = _mm256_fmadd_ps(
+          sum = Simd::fma(
               Tile::factor(tile, 1, half + h),
-              _mm256_mul_ps(xScale, _mm256_cvtepi32_ps(
-                                        pairSums(pairSumsOf(rows[t], block)))),
+              Simd::mul(xScale, toFloats(pairSums(pairSumsOf(rows[t], block)))),
               sum);
       }
     }
@@ -343,4 +340,4 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
 } // namespace
 } // namespace moek::MOE_ISA
 
-#endif // MOE_KERNELS_CPU_AVX2_ROWS16DOT_H
+#endif // MOE_KERNELS_CPU_LANES8_ROWS16DOT_H

@@ -1,48 +1,47 @@
-//===- Rows16Tile.h - Unpacks interleaved tiles with AVX2 -------*- C++ -*-===//
+//===- Rows16Tile.h - Unpacks interleaved tiles -----------------*- C++ -*-===//
 //
 // Reads the layout of kernels/quant/Rows16.h: half of one of its 64-byte
-// vectors is four columns of eight rows. Codes are unsigned for vpmaddubsw,
-// except 8-bit ones (see Products.h). Super-blocks keep their integer scales:
-// the vpmaddwd that widens sums of products multiplies by them as well. With
-// vpdpbusd they are floats that multiply exact sums.
+// vectors is four columns of eight rows. Codes are unsigned, except where
+// products take none above 127 (see kSignedCodes). Super-blocks keep their
+// integer scales: the vpmaddwd that widens 16-bit sums of products multiplies
+// by them as well. With dot products (kHasDots) they are floats that multiply
+// exact sums.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_AVX2_ROWS16TILE_H
-#define MOE_KERNELS_CPU_AVX2_ROWS16TILE_H
+#ifndef MOE_KERNELS_CPU_LANES8_ROWS16TILE_H
+#define MOE_KERNELS_CPU_LANES8_ROWS16TILE_H
 
 #include "kernels/cpu/Rows16Traits.h"
-#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/cpu/lanes8/Int8Common.h"
 
 namespace moek::MOE_ISA {
 namespace {
 
-MOE_INLINE __m256i lowBits(__m256i bytes, int shift, char mask) {
+MOE_INLINE Ints lowBits(Ints bytes, int shift, char mask) {
   if (shift != 0)
-    bytes = _mm256_srli_epi16(bytes, shift);
-  return _mm256_and_si256(bytes, _mm256_set1_epi8(mask));
+    bytes = shiftRight16(bytes, shift);
+  return bitAnd(bytes, set8(mask));
 }
 
 /// Adds bits `from` ... of `bytes` to `codes`, moved to bits `to` ... under
 /// `mask`.
-MOE_INLINE __m256i addBits(__m256i codes, __m256i bytes, int from, int to,
-                           char mask) {
+MOE_INLINE Ints addBits(Ints codes, Ints bytes, int from, int to, char mask) {
   if (from > to)
-    bytes = _mm256_srli_epi16(bytes, from - to);
+    bytes = shiftRight16(bytes, from - to);
   else if (from < to)
-    bytes = _mm256_slli_epi16(bytes, to - from);
-  return _mm256_or_si256(codes,
-                         _mm256_and_si256(bytes, _mm256_set1_epi8(mask)));
+    bytes = shiftLeft16(bytes, to - from);
+  return bitOr(codes, bitAnd(bytes, set8(mask)));
 }
 
 /// Returns columns 4 g .. 4 g + 3 of a code part's 32, for the 8 rows whose
 /// half of the first vector `part` points at.
-template <int Bits> MOE_INLINE __m256i groupCode(const uint8_t *part, int g) {
+template <int Bits> MOE_INLINE Ints groupCode(const uint8_t *part, int g) {
   if constexpr (Bits == 8)
     return load256(part + 64 * g);
   constexpr bool kNibbles = Bits >= 4;
-  __m256i code = kNibbles ? lowBits(load256(part + 64 * (g % 4)), g / 4 * 4, 15)
-                          : lowBits(load256(part + 64 * (g / 4)), g % 4 * 2, 3);
+  Ints code = kNibbles ? lowBits(load256(part + 64 * (g % 4)), g / 4 * 4, 15)
+                       : lowBits(load256(part + 64 * (g / 4)), g % 4 * 2, 3);
   if constexpr (Bits == 6)
     code =
         addBits(code, load256(part + 256 + 64 * (g / 4)), g % 4 * 2, 4, 0x30);
@@ -57,10 +56,9 @@ template <int N> MOE_INLINE void sixBits(const uint8_t *from, uint8_t *to) {
   constexpr int kLows = N / 4, kTops = N / 8;
 #pragma GCC unroll 8
   for (int i = 0; i < N / 2; ++i) {
-    __m256i low = lowBits(load256(from + 32 * (i % kLows)), i / kLows * 4, 15);
-    __m256i tops = load256(from + 32 * (kLows + i % kTops));
-    _mm256_store_si256(reinterpret_cast<__m256i *>(to + 32 * i),
-                       addBits(low, tops, i / kTops * 2, 4, 0x30));
+    Ints low = lowBits(load256(from + 32 * (i % kLows)), i / kLows * 4, 15);
+    Ints tops = load256(from + 32 * (kLows + i % kTops));
+    store((to + 32 * i), addBits(low, tops, i / kTops * 2, 4, 0x30));
   }
 }
 
@@ -93,31 +91,31 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   static_assert(kSums == 1 || kChunk == 4);
 
   /// Returns columns 32 s + 4 g ... of 8 rows.
-  MOE_INLINE static __m256i code(const uint8_t *tile, int s, int half, int g) {
+  MOE_INLINE static Ints code(const uint8_t *tile, int s, int half, int g) {
     const uint8_t *part = tile + kScalePart + 64 * kBits * s + 32 * half;
     if constexpr (kShiftCols != 0)
       return addBits(shifts(tile, (8 * s + g) / (kShiftCols / 4), half),
                      load256(part + 64 * (g / 4)), g % 4 * 2, 3, 3 << 3);
-    __m256i code = groupCode<kBits>(part, g);
+    Ints code = groupCode<kBits>(part, g);
     if constexpr (kHasValues)
       return valuesOf<typename Traits::Block>(code);
     if constexpr (kSigned)
-      return _mm256_xor_si256(code, _mm256_set1_epi8(char(0x80)));
+      return bitXor(code, set8(char(0x80)));
     return code;
   }
 
   /// Returns d * kUnit (`i` 0) or m or dmin (`i` 1).
-  MOE_INLINE static __m256 factor(const uint8_t *tile, int i, int half) {
+  MOE_INLINE static Floats factor(const uint8_t *tile, int i, int half) {
     if constexpr (Traits::kIsExponent)
-      return exponents(_mm256_cvtepu8_epi32(load64(tile + 8 * half)));
-    __m256 halves = _mm256_cvtph_ps(load128(tile + 32 * i + 16 * half));
+      return exponents(unsigned32(load64(tile + 8 * half)));
+    Floats numbers = halves(load128(tile + 32 * i + 16 * half));
     if constexpr (Traits::kUnit != 1)
-      return _mm256_mul_ps(halves, _mm256_set1_ps(Traits::kUnit));
-    return halves;
+      return Simd::mul(numbers, Simd::set(Traits::kUnit));
+    return numbers;
   }
 
   /// ScaleCode::Floats: returns scale number `i`.
-  MOE_INLINE static __m256 floatScale(const uint8_t *tile, int i, int half) {
+  MOE_INLINE static Floats floatScale(const uint8_t *tile, int i, int half) {
     return floatScales(load64(tile + kNumbersAt + 16 * i + 8 * half));
   }
 
@@ -131,138 +129,116 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     if constexpr (kScaleCode == ScaleCode::SixBits) {
 #pragma GCC unroll 8
       for (int i = 0; i < kSixBits / 2; ++i) {
-        auto *at = reinterpret_cast<__m256i *>(to.bytes + 32 * i);
-        _mm256_store_si256(
-            at, _mm256_sub_epi8(_mm256_load_si256(at), _mm256_set1_epi8(32)));
+        uint8_t *at = to.bytes + 32 * i;
+        store(at, sub8(load256(at), set8(32)));
       }
     }
     if constexpr (kScaleCode == ScaleCode::OddNibbles) {
       constexpr int kHalf = 8 * kScales; // bytes
 #pragma GCC unroll 4
       for (int i = 0; i < kHalf; i += 32) {
-        __m256i pairs = load256(tile + kNumbersAt + i);
-        auto odd = [](__m256i twice) {
-          return _mm256_or_si256(_mm256_and_si256(twice, _mm256_set1_epi8(30)),
-                                 _mm256_set1_epi8(1));
+        Ints pairs = load256(tile + kNumbersAt + i);
+        auto odd = [](Ints twice) {
+          return bitOr(bitAnd(twice, set8(30)), set8(1));
         };
-        auto *at = reinterpret_cast<__m256i *>(to.bytes + i);
-        _mm256_store_si256(at, odd(_mm256_slli_epi16(pairs, 1)));
-        _mm256_store_si256(at + kHalf / 32, odd(_mm256_srli_epi16(pairs, 3)));
+        uint8_t *at = to.bytes + i;
+        store(at, odd(shiftLeft16(pairs, 1)));
+        store(at + kHalf, odd(shiftRight16(pairs, 3)));
       }
     }
   }
 
   /// kSub 16: returns the scale of columns 32 s ... and that of the 16 after
   /// them, row after row, as int16.
-  MOE_INLINE static __m256i
-  pairScales(const uint8_t *tile, const Integers &integers, int s, int half) {
+  MOE_INLINE static Ints pairScales(const uint8_t *tile,
+                                    const Integers &integers, int s, int half) {
     if constexpr (kScaleCode == ScaleCode::NibblePairs)
-      return _mm256_and_si256(pairBytes(tile, s, half), _mm256_set1_epi16(15));
+      return bitAnd(pairBytes(tile, s, half), set16(15));
     if constexpr (kScaleCode == ScaleCode::SixBits)
-      return _mm256_cvtepi8_epi16(load128(integers.bytes + 32 * s + 16 * half));
+      return signed16(load128(integers.bytes + 32 * s + 16 * half));
     const uint8_t *first =
         (kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt : integers.bytes) +
         32 * s + 8 * half;
-    return _mm256_cvtepi8_epi16(
-        _mm_unpacklo_epi8(load64(first), load64(first + 16)));
+    return signed16(interleave(load64(first), load64(first + 16)));
   }
   /// NibblePairs: returns the minima in the same order.
-  MOE_INLINE static __m256i pairMinima(const uint8_t *tile, int s, int half) {
-    return _mm256_srli_epi16(pairBytes(tile, s, half), 4);
+  MOE_INLINE static Ints pairMinima(const uint8_t *tile, int s, int half) {
+    return shiftRight16(pairBytes(tile, s, half), 4);
   }
   /// Returns the first (`i` 0) or second number of each pair, twice.
-  MOE_INLINE static __m256i ofPairs(__m256i pairs, int i) {
-    return _mm256_shuffle_epi8(
-        pairs, _mm256_add_epi8(
-                   _mm256_set1_epi8(char(2 * i)),
-                   _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                       0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13))));
+  MOE_INLINE static Ints ofPairs(Ints pairs, int i) {
+    Ints first = twice(bytes16(0x0504050401000100, 0x0d0c0d0c09080908));
+    return shuffle(pairs, add8(set8(2 * i), first));
   }
 
   /// Returns the scale of columns 32 s + kSub i ... twice per row, as int16.
-  MOE_INLINE static __m256i scale(const uint8_t *tile, const Integers &integers,
-                                  int s, int i, int half) {
+  MOE_INLINE static Ints scale(const uint8_t *tile, const Integers &integers,
+                               int s, int i, int half) {
     if constexpr (kSub == 16)
       return ofPairs(pairScales(tile, integers, s, half), i);
-    __m256i rows = rowsOf(kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt
-                                                         : integers.bytes,
-                          s, half);
+    Ints rows = rowsOf(kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt
+                                                      : integers.bytes,
+                       s, half);
     if constexpr (kHasMinima)
-      return _mm256_shuffle_epi8(rows, rowIndex(int(0x80008000)));
+      return shuffle(rows, rowIndex(int(0x80008000)));
     // Move the byte to the upper half, from where the shift extends the sign.
-    return _mm256_srai_epi16(
-        _mm256_shuffle_epi8(rows, rowIndex(int(0x00800080))), 8);
+    return shiftSigned16(shuffle(rows, rowIndex(int(0x00800080))), 8);
   }
 
   /// Returns a scale(), which each row has twice, as floats. A sum of 32
   /// columns times its scales is below 2^24, so it is exact as a float.
-  MOE_INLINE static __m256 floatOf(__m256i scales) {
+  MOE_INLINE static Floats floatsOf(Ints scales) {
     constexpr int kMost = kScaleCode == ScaleCode::Bytes         ? 128
                           : kScaleCode == ScaleCode::SixBits     ? 32
                           : kScaleCode == ScaleCode::SixBitPairs ? 63
                           : kScaleCode == ScaleCode::NibblePairs ? 15
                                                                  : 31;
     static_assert(32 * 127 * kReach * kMost < 1 << 24);
-    return _mm256_cvtepi32_ps(_mm256_srai_epi32(scales, 16));
+    return toFloats(shiftSigned32(scales, 16));
   }
 
   /// Returns the minimum of columns 32 s + kOffsetSub i ...
-  MOE_INLINE static __m256 minimum(const uint8_t *tile,
+  MOE_INLINE static Floats minimum(const uint8_t *tile,
                                    const Integers &integers, int s, int i,
                                    int half) {
     if constexpr (kScaleCode == ScaleCode::NibblePairs) {
-      __m256i twice = ofPairs(pairMinima(tile, s, half), i);
-      return _mm256_cvtepi32_ps(_mm256_srli_epi32(twice, 16));
+      Ints twice = ofPairs(pairMinima(tile, s, half), i);
+      return toFloats(shiftRight32(twice, 16));
     }
-    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(
-        rowsOf(integers.bytes + 128, s, half), rowIndex(int(0x80808000))));
+    return toFloats(shuffle(rowsOf(integers.bytes + 128, s, half),
+                            rowIndex(int(0x80808000))));
   }
 
 private:
   /// kShiftCols: returns 2 in the codes of the rows whose bit `i` is set.
-  MOE_INLINE static __m256i shifts(const uint8_t *tile, int i, int half) {
-    __m256i rows = _mm256_set1_epi32(tile[Traits::kShiftsAt + 2 * i + half]);
-    __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    __m256i isSet = _mm256_cmpeq_epi32(_mm256_and_si256(rows, bit), bit);
-    return _mm256_and_si256(isSet, _mm256_set1_epi8(2));
+  MOE_INLINE static Ints shifts(const uint8_t *tile, int i, int half) {
+    Ints rows = set32(tile[Traits::kShiftsAt + 2 * i + half]);
+    Ints bit = list32(1, 2, 4, 8, 16, 32, 64, 128);
+    Ints isSet = equal32(bitAnd(rows, bit), bit);
+    return bitAnd(isSet, set8(2));
   }
   /// NibblePairs: returns the bytes of eight rows' scale and minimum pairs, as
   /// words.
-  MOE_INLINE static __m256i pairBytes(const uint8_t *tile, int s, int half) {
-    return _mm256_cvtepu8_epi16(
-        load128(tile + kNumbersAt + 32 * s + 16 * half));
+  MOE_INLINE static Ints pairBytes(const uint8_t *tile, int s, int half) {
+    return unsigned16(load128(tile + kNumbersAt + 32 * s + 16 * half));
   }
   /// Returns the bytes of eight rows' numbers `i`, in each 128-bit lane.
-  MOE_INLINE static __m256i rowsOf(const uint8_t *bytes, int i, int half) {
-    int64_t rows;
+  MOE_INLINE static Ints rowsOf(const uint8_t *bytes, int i, int half) {
+    uint64_t rows;
     std::memcpy(&rows, bytes + 16 * i + 8 * half, sizeof(rows));
-    return _mm256_set1_epi64x(rows);
+    return set64(rows);
   }
   /// Returns a shuffle that, in 32-bit lane r, puts row r's byte of rowsOf()
   /// where `pattern` has 0 and zero where it has 0x80.
-  MOE_INLINE static __m256i rowIndex(int pattern) {
+  MOE_INLINE static Ints rowIndex(int pattern) {
     constexpr int kStep = 0x01010101;
-    return _mm256_add_epi32(_mm256_set1_epi32(pattern),
-                            _mm256_setr_epi32(0, kStep, 2 * kStep, 3 * kStep,
-                                              4 * kStep, 5 * kStep, 6 * kStep,
-                                              7 * kStep));
+    return add32(set32(pattern),
+                 list32(0, kStep, 2 * kStep, 3 * kStep, 4 * kStep, 5 * kStep,
+                        6 * kStep, 7 * kStep));
   }
 };
-
-/// Returns a + b, and keeps this order: GCC would reorder a chain of such sums,
-/// compute all products before the first of them and spill those.
-MOE_INLINE __m256i addInOrder16(__m256i a, __m256i b) {
-  __m256i sum = _mm256_add_epi16(a, b);
-  __asm__("" : "+x"(sum));
-  return sum;
-}
-MOE_INLINE __m256i addInOrder32(__m256i a, __m256i b) {
-  __m256i sum = _mm256_add_epi32(a, b);
-  __asm__("" : "+x"(sum));
-  return sum;
-}
 
 } // namespace
 } // namespace moek::MOE_ISA
 
-#endif // MOE_KERNELS_CPU_AVX2_ROWS16TILE_H
+#endif // MOE_KERNELS_CPU_LANES8_ROWS16TILE_H

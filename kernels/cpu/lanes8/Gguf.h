@@ -1,4 +1,4 @@
-//===- Gguf.h - Unpacks rows as in the file with AVX2 -----------*- C++ -*-===//
+//===- Gguf.h - Unpacks rows as in the file ---------------------*- C++ -*-===//
 //
 // Gguf<F> turns the blocks of format F into 8-bit codes in column order and
 // float scales:
@@ -19,54 +19,44 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_AVX2_GGUF_H
-#define MOE_KERNELS_CPU_AVX2_GGUF_H
+#ifndef MOE_KERNELS_CPU_LANES8_GGUF_H
+#define MOE_KERNELS_CPU_LANES8_GGUF_H
 
-#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/cpu/lanes8/Int8Common.h"
 #include "kernels/quant/Blocks.h"
 
 namespace moek::MOE_ISA {
 namespace {
 
-/// Returns the low nibbles of 16 bytes, followed by their high nibbles.
-MOE_INLINE __m256i nibbles(const uint8_t *bytes) {
-  __m128i low = load128(bytes);
-  __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low),
-                                         _mm_srli_epi16(low, 4), 1);
-  return _mm256_and_si256(both, _mm256_set1_epi8(15));
-}
-
 /// Returns 16 for each column whose bit is set in the 4 bytes at `high`, else
 /// 0.
-MOE_INLINE __m256i fifthBits(const uint8_t *high) {
+MOE_INLINE Ints fifthBits(const uint8_t *high) {
   // Repeat each byte of the word eight times, then select one bit in each.
-  __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(load32(high)),
-                                      _mm256_setr_epi64x(0, 0x0101010101010101,
-                                                         0x0202020202020202,
-                                                         0x0303030303030303));
-  __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
-  __m256i isSet = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
-  return _mm256_and_si256(isSet, _mm256_set1_epi8(16));
+  Ints bytes = shuffle(
+      set32(load32(high)),
+      list64(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303));
+  Ints bit = set64(0x8040201008040201);
+  Ints isSet = equal8(bitAnd(bytes, bit), bit);
+  return bitAnd(isSet, set8(16));
 }
 
 /// Blocks of 32 columns; all such formats store their bits in the same places.
 template <Format F> struct SmallBlock {
   using Block = BlockOf<F>;
-  MOE_INLINE static __m256i codes(const Block *block, int) {
+  MOE_INLINE static Ints codes(const Block *block, int) {
     using Traits = BlockTraits<Block>;
     static_assert(Traits::kBits == 4 || Traits::kBits == 5 ||
                   Traits::kBits == 8);
     if constexpr (Traits::kBits == 8 && kSignedCodes<Block>)
       return load256(block->codes);
     else if constexpr (Traits::kBits == 8)
-      return _mm256_xor_si256(load256(block->codes),
-                              _mm256_set1_epi8(char(0x80)));
+      return bitXor(load256(block->codes), set8(char(0x80)));
     else if constexpr (Traits::kBits == 5)
-      return _mm256_or_si256(nibbles(block->low), fifthBits(block->high));
+      return bitOr(nibbles(load128(block->low)), fifthBits(block->high));
     else if constexpr (Traits::kHasValues)
-      return valuesOf<Block>(nibbles(block->codes));
+      return valuesOf<Block>(nibbles(load128(block->codes)));
     else
-      return nibbles(block->codes);
+      return nibbles(load128(block->codes));
   }
 };
 
@@ -74,22 +64,16 @@ template <Format F> struct SmallBlock {
 /// columns in their low and the next eight in their high nibbles.
 template <Format F> struct FloatsBlock {
   using Block = BlockOf<F>;
-  MOE_INLINE static __m256i codes(const Block *block, int v) {
-    __m128i bytes = load128(block->codes + 16 * v);
-    __m128i high = _mm_srli_epi16(bytes, 4);
-    __m256i q = _mm256_set_m128i(_mm_unpackhi_epi64(bytes, high),
-                                 _mm_unpacklo_epi64(bytes, high));
-    return valuesOf<Block>(_mm256_and_si256(q, _mm256_set1_epi8(15)));
+  MOE_INLINE static Ints codes(const Block *block, int v) {
+    return valuesOf<Block>(nibbleOctets(load128(block->codes + 16 * v)));
   }
-  MOE_INLINE static __m256 scales(const Block *block, int v) {
+  MOE_INLINE static Floats scales(const Block *block, int v) {
     // What scaleBits() does.
-    __m128i index =
-        _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1);
-    __m128i bytes = _mm_shuffle_epi8(
-        _mm_set1_epi32(load32(block->scales) >> (16 * v)), index);
-    __m128i bits = _mm_set1_epi8(0x7f);
-    return floatScales(_mm_andnot_si128(_mm_cmpeq_epi8(bytes, bits),
-                                        _mm_and_si128(bytes, bits)));
+    Ints index = twice(bytes16(0x0101010100000000, 0x8080808080808080));
+    Ints bytes = shuffle(set32(load32(block->scales) >> (16 * v)), index);
+    Ints bits = set8(0x7f);
+    return floatScales(
+        lowHalf(andNot(bitAnd(bytes, bits), equal8(bytes, bits))));
   }
 };
 
@@ -99,10 +83,9 @@ template <Format F> struct SuperBlock {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
 
-  MOE_INLINE static __m256i codes(const Block *block, int v) {
-    __m256i q = _mm256_setr_epi64x(
-        int64_t(block->octet(4 * v)), int64_t(block->octet(4 * v + 1)),
-        int64_t(block->octet(4 * v + 2)), int64_t(block->octet(4 * v + 3)));
+  MOE_INLINE static Ints codes(const Block *block, int v) {
+    Ints q = list64(block->octet(4 * v), block->octet(4 * v + 1),
+                    block->octet(4 * v + 2), block->octet(4 * v + 3));
     if constexpr (Traits::kHasValues)
       q = valuesOf<Block>(q);
     return q;
@@ -135,4 +118,4 @@ struct Gguf
 } // namespace
 } // namespace moek::MOE_ISA
 
-#endif // MOE_KERNELS_CPU_AVX2_GGUF_H
+#endif // MOE_KERNELS_CPU_LANES8_GGUF_H

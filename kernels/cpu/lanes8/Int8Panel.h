@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_AVX2_INT8PANEL_H
-#define MOE_KERNELS_CPU_AVX2_INT8PANEL_H
+#ifndef MOE_KERNELS_CPU_LANES8_INT8PANEL_H
+#define MOE_KERNELS_CPU_LANES8_INT8PANEL_H
 
-#include "kernels/cpu/avx2/Gguf.h"
+#include "kernels/cpu/lanes8/Gguf.h"
 
 namespace moek::MOE_ISA {
 namespace {
@@ -31,22 +31,22 @@ template <class F> struct alignas(32) Panel {
 
 /// Transposes eight rows' numbers, one row per register, to vectors over rows
 /// at `to`.
-MOE_INLINE void storeTransposed(const __m256 rows[8], float (*to)[8]) {
-  __m256i bits[8];
+MOE_INLINE void storeTransposed(const Floats rows[8], float (*to)[8]) {
+  Ints bits[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i)
-    bits[i] = _mm256_castps_si256(rows[i]);
+    bits[i] = asInts(rows[i]);
   transpose8x8(bits);
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i)
-    _mm256_store_ps(to[i], _mm256_castsi256_ps(bits[i]));
+    Simd::store(to[i], asFloats(bits[i]));
 }
 
 /// Stores the numbers that `Get` reads from eight super-blocks, Count (8 or 16)
 /// from each.
 template <int Count, class Block, Lanes16 (*Get)(const Block *)>
 MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
-  __m256 low[8], high[8];
+  Floats low[8], high[8];
 #pragma GCC unroll 8
   for (int r = 0; r < 8; ++r) {
     Lanes16 lanes = Get(blocks[r]);
@@ -73,16 +73,14 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
     next.fetch(8 * int64_t(sizeof(Block)));
 #pragma GCC unroll 8
     for (int v = 0; v < F::kSpan / 32; ++v) {
-      __m256i codes[8];
+      Ints codes[8];
 #pragma GCC unroll 8
       for (int r = 0; r < 8; ++r)
         codes[r] = F::codes(blocks[r], v);
       transpose8x8(codes);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; ++i)
-        _mm256_store_si256(
-            reinterpret_cast<__m256i *>(panel.codes[col / 4 + 8 * v + i]),
-            codes[i]);
+        store((panel.codes[col / 4 + 8 * v + i]), codes[i]);
     }
     if constexpr (F::kSpan == 256) {
       storeLanes<256 / F::kSub, Block, F::scales>(blocks,
@@ -95,8 +93,8 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
         alignas(8) uint8_t numbers[8];
         for (int r = 0; r < 8; ++r)
           numbers[r] = blocks[r]->scaleBits(s);
-        _mm256_store_ps(panel.scales[col / F::kSub + s],
-                        floatScales(load64(numbers)));
+        Simd::store(panel.scales[col / F::kSub + s],
+                    floatScales(load64(numbers)));
       }
     } else {
       alignas(16) int16_t bits[8];
@@ -106,17 +104,16 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
           bytes[r] = blocks[r]->d;
         else
           bits[r] = load16(blocks[r]->d);
-      __m256 scales;
+      Floats scales;
       if constexpr (BlockTraits<Block>::kIsExponent)
-        scales = exponents(_mm256_cvtepu8_epi32(load64(bytes)));
+        scales = exponents(unsigned32(load64(bytes)));
       else
-        scales = _mm256_cvtph_ps(load128(bits));
-      _mm256_store_ps(panel.scales[col / 32], scales);
+        scales = halves(load128(bits));
+      Simd::store(panel.scales[col / 32], scales);
       if constexpr (F::kOffsetSub != 0) {
         for (int r = 0; r < 8; ++r)
           bits[r] = load16(blocks[r]->m);
-        _mm256_store_ps(panel.offsets[col / 32],
-                        _mm256_cvtph_ps(load128(bits)));
+        Simd::store(panel.offsets[col / 32], halves(load128(bits)));
       }
     }
     for (int r = 0; r < 8; ++r)
@@ -127,35 +124,33 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
 /// Computes the products of sub-block i, 8 rows by T tokens, as int32.
 template <class F, int T>
 MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
-                             int64_t i, __m256i dots[T]) {
+                             int64_t i, Ints dots[T]) {
   constexpr int kSteps = F::kSub / 4;
   if constexpr (kHasDots) {
 #pragma GCC unroll 8
     for (int s = 0; s < kSteps; ++s) {
-      __m256i codes = load256(panel.codes[i * kSteps + s]);
+      Ints codes = load256(panel.codes[i * kSteps + s]);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t)
-        dots[t] = dot4(dots[t], codes,
-                       _mm256_set1_epi32(load32(q[t] + i * F::kSub + 4 * s)));
+        dots[t] =
+            dot4(dots[t], codes, set32(load32(q[t] + i * F::kSub + 4 * s)));
     }
-    return;
-  }
-  // The number of vpmaddubsw results that add up in int16 without overflow.
-  constexpr int kFit = F::kMaxCode ? 32767 / (2 * 127 * F::kMaxCode) : 1;
-  constexpr int kGroup = kFit < kSteps ? kFit : kSteps;
-  __m256i sums[T];
+  } else {
+    // The number of vpmaddubsw results that add up in int16 without overflow.
+    constexpr int kFit = F::kMaxCode ? 32767 / (2 * 127 * F::kMaxCode) : 1;
+    constexpr int kGroup = kFit < kSteps ? kFit : kSteps;
+    Ints sums[T];
 #pragma GCC unroll 8
-  for (int s = 0; s < kSteps; ++s) {
-    __m256i codes = _mm256_load_si256(
-        reinterpret_cast<const __m256i *>(panel.codes[i * kSteps + s]));
+    for (int s = 0; s < kSteps; ++s) {
+      Ints codes = load256((panel.codes[i * kSteps + s]));
 #pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      __m256i x = _mm256_set1_epi32(load32(q[t] + i * F::kSub + 4 * s));
-      __m256i products = products16<F>(codes, x);
-      sums[t] =
-          s % kGroup == 0 ? products : _mm256_add_epi16(sums[t], products);
-      if ((s + 1) % kGroup == 0 || s + 1 == kSteps)
-        dots[t] = _mm256_add_epi32(dots[t], pairSums(sums[t]));
+      for (int t = 0; t < T; ++t) {
+        Ints x = set32(load32(q[t] + i * F::kSub + 4 * s));
+        Ints products = products16<F>(codes, x);
+        sums[t] = s % kGroup == 0 ? products : add16(sums[t], products);
+        if ((s + 1) % kGroup == 0 || s + 1 == kSteps)
+          dots[t] = add32(dots[t], pairSums(sums[t]));
+      }
     }
   }
 }
@@ -166,49 +161,47 @@ MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
 template <class F, int T>
 void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
                int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
-               int64_t count, __m256i mask, float *out, int64_t outStride) {
+               int64_t count, Mask mask, float *out, int64_t outStride) {
   const int8_t *q[T];
-  __m256 sums[T];
+  Floats sums[T];
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     q[t] = reinterpret_cast<const int8_t *>(act[t]) + firstCol;
-    sums[t] = _mm256_setzero_ps();
+    sums[t] = Simd::zero();
   }
   const auto *scale = &table.scale[firstToken];
   const auto *start = &table.start[firstToken];
   const auto *offset = &table.offset[firstToken];
   for (int64_t i = 0; i < count / F::kSub; ++i) {
-    __m256i dots[T];
+    Ints dots[T];
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      dots[t] = _mm256_set1_epi32(kDotStart);
+      dots[t] = set32(kDotStart);
       if constexpr (F::kZero != 0)
-        dots[t] = _mm256_set1_epi32(start[t][i]);
+        dots[t] = set32(start[t][i]);
     }
     subBlockDots<F, T>(panel, q, i, dots);
-    __m256 rowScale = _mm256_load_ps(panel.scales[i]);
+    Floats rowScale = Simd::load(panel.scales[i]);
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
-      sums[t] = _mm256_fmadd_ps(
+      sums[t] = Simd::fma(
           floats(dots[t]),
-          _mm256_mul_ps(rowScale, _mm256_set1_ps(scale[t][i * F::kSub / 32])),
-          sums[t]);
+          Simd::mul(rowScale, Simd::set(scale[t][i * F::kSub / 32])), sums[t]);
     if constexpr (F::kOffsetSub != 0) {
       // There are at least as many scales as offsets.
       static_assert(F::kOffsetSub == F::kSub);
-      __m256 rowOffset = _mm256_load_ps(panel.offsets[i]);
+      Floats rowOffset = Simd::load(panel.offsets[i]);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t)
-        sums[t] =
-            _mm256_fmadd_ps(rowOffset, _mm256_set1_ps(offset[t][i]), sums[t]);
+        sums[t] = Simd::fma(rowOffset, Simd::set(offset[t][i]), sums[t]);
     }
   }
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     float *to = out + t * outStride;
     if (firstCol != 0)
-      sums[t] = _mm256_add_ps(sums[t], _mm256_maskload_ps(to, mask));
-    _mm256_maskstore_ps(to, mask, sums[t]);
+      sums[t] = Simd::add(sums[t], loadMasked(to, mask));
+    storeMasked(to, mask, sums[t]);
   }
 }
 
@@ -225,7 +218,7 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
     int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
     fillTable(table, act, tokens, cols, col, count, kDotStart);
     for (int64_t r = 0; r < rows; r += 8) {
-      __m256i mask = firstLanes(rows - r);
+      Mask mask = firstLanes(rows - r);
       expand(panel, w + r * wStride, wStride, rows - r, col, count, next);
       forTokenTiles<kTileTokens>(tokens, [&](auto size, int64_t t) {
         panelTile<F, size>(panel, table, t, act + t, col, count, mask,
@@ -238,4 +231,4 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
 } // namespace
 } // namespace moek::MOE_ISA
 
-#endif // MOE_KERNELS_CPU_AVX2_INT8PANEL_H
+#endif // MOE_KERNELS_CPU_LANES8_INT8PANEL_H

@@ -14,17 +14,16 @@
 // float scale per 16 columns keep two chains of sums: 5 tokens are 4 % faster
 // than 4, and 6 spill.
 //
-// With vpdpbusd it is one instruction, and the 12 sums of 6 tokens hide its
+// With kHasDots it is one instruction, and the 12 sums of 6 tokens hide a
 // latency of 5 cycles where two start in each.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
-#define MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
+#ifndef MOE_KERNELS_CPU_LANES8_ROWS16PANEL_H
+#define MOE_KERNELS_CPU_LANES8_ROWS16PANEL_H
 
 #include "kernels/cpu/Rows16Gemm.h"
-#include "kernels/cpu/avx2/Rows16Tile.h"
-#include "kernels/cpu/avx2/Simd.h"
+#include "kernels/cpu/lanes8/Rows16Tile.h"
 
 namespace moek::MOE_ISA {
 namespace {
@@ -42,13 +41,13 @@ template <Format F> struct alignas(64) Rows16Panel {
   static constexpr bool kHasPairs = Tile::kOffsetSub == 16;
   uint8_t codes[kPanelCols / 4][2][32];
   /// Integers or, with ScaleCode::Floats or kHasDots, the bits of floats.
-  __m256i scales[kPanelCols / kScaleSub][2];
-  __m256 d[kPanelCols / Tile::kCols][2];
-  __m256 offsets[kPanelCols / kOffsetSub][2];
+  Ints scales[kPanelCols / kScaleSub][2];
+  Floats d[kPanelCols / Tile::kCols][2];
+  Floats offsets[kPanelCols / kOffsetSub][2];
   /// With minima per 16 columns, instead of `offsets`: their factors, and pairs
   /// of them for 32 columns.
-  __m256 dMin[kHasPairs ? kPanelCols / Tile::kCols : 1][2];
-  __m256i minima[kHasPairs ? kPanelCols / 32 : 1][2];
+  Floats dMin[kHasPairs ? kPanelCols / Tile::kCols : 1][2];
+  Ints minima[kHasPairs ? kPanelCols / 32 : 1][2];
 };
 
 /// What tokens contribute; with minima per 16 columns the pairs of 16-bit sums
@@ -76,52 +75,73 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
       int64_t block = col / 32 + s;
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g)
-        _mm256_store_si256(
-            reinterpret_cast<__m256i *>(panel.codes[8 * block + g][half]),
-            Tile::code(tile, s, half, g));
+        if constexpr (!kHasMatrices)
+          store(panel.codes[8 * block + g][half], Tile::code(tile, s, half, g));
+        else if (g % 2 == 0)
+          storePair(panel.codes[8 * block + g][half],
+                    panel.codes[8 * block + g + 1][half],
+                    Tile::code(tile, s, half, g),
+                    Tile::code(tile, s, half, g + 1));
 #pragma GCC unroll 2
       for (int i = 0; i < kSubs; ++i)
         if constexpr (Tile::kSuper) {
-          __m256i scale = Tile::scale(tile, integers, s, i, half);
+          Ints scale = Tile::scale(tile, integers, s, i, half);
           panel.scales[kSubs * block + i][half] =
-              kHasDots ? _mm256_castps_si256(Tile::floatOf(scale)) : scale;
+              kHasDots ? asInts(Tile::floatsOf(scale)) : scale;
         } else if constexpr (Tile::kIsFloats)
           panel.scales[kSubs * block + i][half] =
-              _mm256_castps_si256(Tile::floatScale(tile, kSubs * s + i, half));
+              asInts(Tile::floatScale(tile, kSubs * s + i, half));
       if constexpr (Tile::kOffsetSub == 16)
         panel.minima[block][half] = Tile::pairMinima(tile, s, half);
       if constexpr (Tile::kOffsetSub == 32) {
-        __m256 offset = Tile::factor(tile, 1, half);
+        Floats offset = Tile::factor(tile, 1, half);
         if constexpr (Tile::kSuper)
-          offset =
-              _mm256_mul_ps(offset, Tile::minimum(tile, integers, s, 0, half));
+          offset = Simd::mul(offset, Tile::minimum(tile, integers, s, 0, half));
         panel.offsets[block][half] = offset;
       }
     }
   }
 }
 
-/// With vpdpbusd: multiplies columns kSub i ... of the panel with T tokens.
+/// With kHasMatrices: multiplies columns kSub i ... of the panel with T tokens.
 template <Format F, int T>
-MOE_INLINE void panelSubDots(const Rows16Panel<F> &panel, int64_t i,
-                             const int8_t *const q[T],
-                             const PanelTable<F> &table, int64_t firstToken,
-                             __m256i dots[T][2]) {
+MOE_INLINE void panelMatrices(const Rows16Panel<F> &panel, int64_t i,
+                              const int8_t *const q[T],
+                              const TokenTable<Rows16Tile<F>> &table,
+                              int64_t firstToken, Ints dots[T][2]) {
+  using Tile = Rows16Tile<F>;
+  int32_t starts[T] = {};
+  const int8_t *x[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    x[t] = q[t] + Tile::kSub * i;
+    if constexpr (Tile::kZero != 0)
+      starts[t] = table.start[firstToken + t][i];
+  }
+  matrixDots<Tile::kSub, T>(panel.codes[Tile::kSub / 4 * i][0], x, starts,
+                            dots);
+}
+
+/// With kHasDots: does so with those.
+template <Format F, int T>
+MOE_INLINE void
+panelSubDots(const Rows16Panel<F> &panel, int64_t i, const int8_t *const q[T],
+             const PanelTable<F> &table, int64_t firstToken, Ints dots[T][2]) {
   using Tile = Rows16Tile<F>;
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
-    dots[t][0] = _mm256_set1_epi32(kDotStart);
+    dots[t][0] = set32(kDotStart);
     if constexpr (Tile::kZero != 0)
-      dots[t][0] = _mm256_set1_epi32(table.start[firstToken + t][i]);
+      dots[t][0] = set32(table.start[firstToken + t][i]);
     dots[t][1] = dots[t][0];
   }
 #pragma GCC unroll 8
   for (int g = 0; g < Tile::kSub / 4; ++g) {
     const auto &codes = panel.codes[Tile::kSub / 4 * i + g];
-    __m256i low = load256(codes[0]), high = load256(codes[1]);
+    Ints low = load256(codes[0]), high = load256(codes[1]);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
-      __m256i x = _mm256_set1_epi32(load32(q[t] + Tile::kSub * i + 4 * g));
+      Ints x = set32(load32(q[t] + Tile::kSub * i + 4 * g));
       dots[t][0] = dot4(dots[t][0], low, x);
       dots[t][1] = dot4(dots[t][1], high, x);
     }
@@ -133,77 +153,81 @@ MOE_INLINE void panelSubDots(const Rows16Panel<F> &panel, int64_t i,
 template <Format F, int T>
 MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block, int part,
                           const int8_t *const q[T], const PanelTable<F> &table,
-                          int64_t firstToken, __m256 to[T][2]) {
+                          int64_t firstToken, Floats to[T][2]) {
   using Tile = Rows16Tile<F>;
   if constexpr (kHasDots) {
     constexpr int kSubs = 32 / Tile::kSub, kEach = kSubs / Tile::kSums;
 #pragma GCC unroll 2
     for (int i = 0; i < kEach; ++i) {
       int64_t at = kSubs * block + kEach * part + i;
-      __m256i dots[T][2];
-      panelSubDots<F, T>(panel, at, q, table, firstToken, dots);
+      Ints dots[T][2];
+      if constexpr (kHasMatrices)
+        panelMatrices<F, T>(panel, at, q, table, firstToken, dots);
+      else
+        panelSubDots<F, T>(panel, at, q, table, firstToken, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h)
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
-          __m256 dot = floats(dots[t][h]);
+          Floats dot = floats(dots[t][h]);
           if constexpr (!Tile::kSuper) {
             to[t][h] = dot;
             continue;
           }
-          __m256 scale = _mm256_castsi256_ps(panel.scales[at][h]);
-          to[t][h] = i == 0 ? _mm256_mul_ps(dot, scale)
-                            : _mm256_fmadd_ps(dot, scale, to[t][h]);
+          Floats scale = asFloats(panel.scales[at][h]);
+          to[t][h] =
+              i == 0 ? Simd::mul(dot, scale) : Simd::fma(dot, scale, to[t][h]);
         }
     }
-    return;
-  }
-  __m256i dots[T][2];
-  constexpr int kChunk = Tile::kChunk, kChunks = 8 / kChunk / Tile::kSums;
-  const int first = part * kChunks;
+  } else {
+    Ints dots[T][2];
+    constexpr int kChunk = Tile::kChunk, kChunks = 8 / kChunk / Tile::kSums;
+    const int first = part * kChunks;
 #pragma GCC unroll 8
-  for (int chunk = first; chunk < first + kChunks; ++chunk) {
-    __m256i sums[T][2];
+    for (int chunk = first; chunk < first + kChunks; ++chunk) {
+      Ints sums[T][2];
 #pragma GCC unroll 8
-    for (int g = chunk * kChunk; g < (chunk + 1) * kChunk; ++g) {
-      __m256i low = load256(panel.codes[8 * block + g][0]);
-      __m256i high = load256(panel.codes[8 * block + g][1]);
+      for (int g = chunk * kChunk; g < (chunk + 1) * kChunk; ++g) {
+        Ints low = load256(panel.codes[8 * block + g][0]);
+        Ints high = load256(panel.codes[8 * block + g][1]);
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-        __m256i x = _mm256_set1_epi32(load32(q[t] + 32 * block + 4 * g));
-        __m256i products[2] = {products16<Tile>(low, x),
-                               products16<Tile>(high, x)};
+        for (int t = 0; t < T; ++t) {
+          Ints x = set32(load32(q[t] + 32 * block + 4 * g));
+          Ints products[2] = {products16<Tile>(low, x),
+                              products16<Tile>(high, x)};
 #pragma GCC unroll 2
-        for (int h = 0; h < 2; ++h) {
-          if (g != chunk * kChunk)
-            sums[t][h] = addInOrder16(sums[t][h], products[h]);
-          else if constexpr (Tile::kZero != 0)
-            sums[t][h] = addInOrder16(
-                products[h],
-                _mm256_set1_epi32(
-                    table.start[firstToken + t][8 / kChunk * block + chunk]));
-          else
-            sums[t][h] = products[h];
+          for (int h = 0; h < 2; ++h) {
+            if (g != chunk * kChunk)
+              sums[t][h] = addInOrder16(sums[t][h], products[h]);
+            else if constexpr (Tile::kZero != 0)
+              sums[t][h] = addInOrder16(
+                  products[h],
+                  set32(
+                      table.start[firstToken + t][8 / kChunk * block + chunk]));
+            else
+              sums[t][h] = products[h];
+          }
+        }
+      }
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) {
+        Ints scale = set16(1);
+        if constexpr (Tile::kSuper)
+          scale =
+              panel.scales[(32 * block + 4 * kChunk * chunk) / Tile::kSub][h];
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t) {
+          Ints wide = pairProducts(sums[t][h], scale);
+          dots[t][h] = chunk == first ? wide : addInOrder32(dots[t][h], wide);
         }
       }
     }
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      __m256i scale = _mm256_set1_epi16(1);
-      if constexpr (Tile::kSuper)
-        scale = panel.scales[(32 * block + 4 * kChunk * chunk) / Tile::kSub][h];
+    for (int h = 0; h < 2; ++h)
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-        __m256i wide = _mm256_madd_epi16(sums[t][h], scale);
-        dots[t][h] = chunk == first ? wide : addInOrder32(dots[t][h], wide);
-      }
-    }
+      for (int t = 0; t < T; ++t)
+        to[t][h] = floats(dots[t][h]);
   }
-#pragma GCC unroll 2
-  for (int h = 0; h < 2; ++h)
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t)
-      to[t][h] = floats(dots[t][h]);
 }
 
 /// Multiplies 16 rows, of which `rows` exist, with T tokens over `count`
@@ -214,73 +238,67 @@ void panelTile(const Rows16Panel<F> &panel, const PanelTable<F> &table,
                int64_t count, int64_t rows, float *out, int64_t outStride) {
   using Tile = Rows16Tile<F>;
   const int8_t *q[T];
-  __m256 sums[T][2];
+  Floats sums[T][2];
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
     q[t] = reinterpret_cast<const int8_t *>(act[t]) + firstCol;
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h)
-      sums[t][h] = firstCol == 0
-                       ? _mm256_setzero_ps()
-                       : _mm256_maskload_ps(out + t * outStride + 8 * h,
-                                            firstLanes(rows - 8 * h));
+      sums[t][h] = firstCol == 0 ? Simd::zero()
+                                 : loadMasked(out + t * outStride + 8 * h,
+                                              firstLanes(rows - 8 * h));
   }
   const auto *xScale = &table.scale[firstToken];
   const auto *xOffset = &table.offset[firstToken];
   [[maybe_unused]] const auto *xPairs = &table.pairs[firstToken];
   for (int64_t col = 0; col < count; col += Tile::kCols) {
-    const __m256 *d = panel.d[col / Tile::kCols];
-    __m256 parts[T][2];
-    [[maybe_unused]] __m256 minima[T][2];
+    const Floats *d = panel.d[col / Tile::kCols];
+    Floats parts[T][2];
+    [[maybe_unused]] Floats minima[T][2];
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t)
-      parts[t][0] = parts[t][1] = minima[t][0] = minima[t][1] =
-          _mm256_setzero_ps();
+      parts[t][0] = parts[t][1] = minima[t][0] = minima[t][1] = Simd::zero();
 #pragma GCC unroll 1
     for (int64_t block = col / 32; block < (col + Tile::kCols) / 32; ++block) {
       if constexpr (Tile::kIsFloats) {
 #pragma GCC unroll 2
         for (int part = 0; part < Tile::kSums; ++part) {
-          __m256 dots[T][2];
+          Floats dots[T][2];
           panelDots<F, T>(panel, block, part, q, table, firstToken, dots);
-          const __m256i *scale = panel.scales[Tile::kSums * block + part];
+          const Ints *scale = panel.scales[Tile::kSums * block + part];
 #pragma GCC unroll 2
           for (int h = 0; h < 2; ++h)
 #pragma GCC unroll 8
             for (int t = 0; t < T; ++t)
-              sums[t][h] = _mm256_fmadd_ps(
+              sums[t][h] = Simd::fma(
                   dots[t][h],
-                  _mm256_mul_ps(_mm256_castsi256_ps(scale[h]),
-                                _mm256_set1_ps(xScale[t][block])),
+                  Simd::mul(asFloats(scale[h]), Simd::set(xScale[t][block])),
                   sums[t][h]);
         }
         continue;
       }
-      __m256 dots[T][2];
+      Floats dots[T][2];
       panelDots<F, T>(panel, block, 0, q, table, firstToken, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
-          __m256 x = _mm256_set1_ps(xScale[t][block]);
+          Floats x = Simd::set(xScale[t][block]);
           if constexpr (Tile::kSuper)
-            parts[t][h] = _mm256_fmadd_ps(dots[t][h], x, parts[t][h]);
+            parts[t][h] = Simd::fma(dots[t][h], x, parts[t][h]);
           else
-            sums[t][h] =
-                _mm256_fmadd_ps(dots[t][h], _mm256_mul_ps(d[h], x), sums[t][h]);
+            sums[t][h] = Simd::fma(dots[t][h], Simd::mul(d[h], x), sums[t][h]);
         }
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
           if constexpr (Tile::kOffsetSub == 32)
-            sums[t][h] =
-                _mm256_fmadd_ps(panel.offsets[block][h],
-                                _mm256_set1_ps(xOffset[t][block]), sums[t][h]);
+            sums[t][h] = Simd::fma(panel.offsets[block][h],
+                                   Simd::set(xOffset[t][block]), sums[t][h]);
           if constexpr (Tile::kOffsetSub == 16)
             minima[t][h] =
-                _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(
-                                    panel.minima[block][h],
-                                    _mm256_set1_epi32(xPairs[t][block]))),
-                                _mm256_set1_ps(xScale[t][block]), minima[t][h]);
+                Simd::fma(toFloats(pairProducts(panel.minima[block][h],
+                                                set32(xPairs[t][block]))),
+                          Simd::set(xScale[t][block]), minima[t][h]);
         }
       }
     }
@@ -289,10 +307,10 @@ void panelTile(const Rows16Panel<F> &panel, const PanelTable<F> &table,
       for (int t = 0; t < T; ++t)
 #pragma GCC unroll 2
         for (int h = 0; h < 2; ++h) {
-          sums[t][h] = _mm256_fmadd_ps(d[h], parts[t][h], sums[t][h]);
+          sums[t][h] = Simd::fma(d[h], parts[t][h], sums[t][h]);
           if constexpr (Tile::kOffsetSub == 16)
-            sums[t][h] = _mm256_fnmadd_ps(panel.dMin[col / Tile::kCols][h],
-                                          minima[t][h], sums[t][h]);
+            sums[t][h] = Simd::fnma(panel.dMin[col / Tile::kCols][h],
+                                    minima[t][h], sums[t][h]);
         }
   }
 #pragma GCC unroll 8
@@ -300,32 +318,14 @@ void panelTile(const Rows16Panel<F> &panel, const PanelTable<F> &table,
     storeRows<Simd>(out + t * outStride, rows, sums[t]);
 }
 
-/// Returns the initial values of the 16-bit sums: -kZero times activations, in
-/// the lane that gets the products of the same columns. All 32-bit lanes of a
-/// 128-bit half are equal; the lower half is for the first kSub columns at `q`,
-/// the upper one for the columns after them (with kSub 32 both are for 32
-/// columns).
-template <int Zero, int Sub> MOE_INLINE __m256i laneStarts(const int8_t *q) {
-  __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(Zero), load256(q));
-  sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
-  sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xb1));
-  if constexpr (Sub == 32)
-    sums = _mm256_add_epi16(sums, _mm256_permute4x64_epi64(sums, 0x4e));
-  return _mm256_sub_epi16(_mm256_setzero_si256(), sums);
-}
-
 /// Fills a token's TokenTable::start with laneStarts() of each kSub columns.
 template <Format F>
 MOE_INLINE void laneStartTable(const A8Row &row, int64_t firstCol,
                                int64_t count, int32_t *to) {
   using Tile = Rows16Tile<F>;
-  for (int64_t col = 0; col < count; col += 32) {
-    __m256i starts =
-        laneStarts<Tile::kZero, Tile::kSub>(row.q + firstCol + col);
-    to[col / Tile::kSub] = _mm256_cvtsi256_si32(starts);
-    if constexpr (Tile::kSub == 16)
-      to[col / 16 + 1] = _mm256_extract_epi32(starts, 4);
-  }
+  for (int64_t col = 0; col < count; col += 32)
+    laneStarts<Tile::kZero, Tile::kSub>(row.q + firstCol + col,
+                                        to + col / Tile::kSub);
 }
 
 /// Multiplies at most kPanelRows rows with at most kPanelTokens tokens.
@@ -366,4 +366,4 @@ void rows16PanelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
 } // namespace
 } // namespace moek::MOE_ISA
 
-#endif // MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
+#endif // MOE_KERNELS_CPU_LANES8_ROWS16PANEL_H
