@@ -28,6 +28,13 @@ enum class Peak {
 /// in `isa` and its extensions. Needs hostSupports(isa).
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations);
 
+/// Runs `iterations` rounds of the instructions that a panel's products of
+/// `format` take in `isa`, with registers only, and returns the number of
+/// operations. AVX2's products are added in 16 bits, and signed or wide codes
+/// have to be widened to 32 bits after few of them; where products take no more
+/// than Peak::Int8's, the loop is that one's.
+double runProductLoop(Isa isa, Format format, int64_t iterations);
+
 /// Reads all `bytes` once with the widest loads of `isa`. The returned checksum
 /// keeps the compiler from removing the loads.
 uint64_t readAll(Isa isa, std::span<const std::byte> bytes);

@@ -3,6 +3,8 @@
 #ifndef MOE_KERNELS_PEAKLOOPS_H
 #define MOE_KERNELS_PEAKLOOPS_H
 
+#include "kernels/quant/Format.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +17,8 @@ struct PeakLoops {
   double (*floating)(int64_t iterations);
   double (*bf16)(int64_t iterations);
   uint64_t (*read)(const std::byte *data, size_t bytes);
+  /// The loop of a format's products, where they take more than int8's.
+  double (*products)(Format format, int64_t iterations) = nullptr;
 };
 
 extern const PeakLoops kPeakRef;

@@ -86,13 +86,13 @@ constexpr int64_t q8ScratchBytes(int64_t queries, int64_t mostTogether,
          transposedBlocks * kQ8Group * kKvBlock + kQ8Queries * kQ8Group * 2;
 }
 /// LatentAttention: running maximum and sum per head, and either a block of
-/// cache rows as floats with, per head, scores and a rescaling factor; or, for
-/// a Q8_0 cache, integer products of the heads. The weighted sums themselves
-/// grow in the output.
+/// cache rows as floats with, per head, scores, a rescaling factor and copies
+/// of maximum and sum; or, for a Q8_0 cache, integer products of the heads. The
+/// weighted sums themselves grow in the output.
 constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
-  int64_t floats = kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
-                   scratchFloats(heads);
+  int64_t floats = kKeyTile * scratchFloats(latent + rope) +
+                   (kKeyTile + 3) * scratchFloats(heads);
   int64_t q8 = q8ScratchBytes(heads, heads, kvBlocks(latent + rope), 1);
   return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
@@ -131,15 +131,19 @@ constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
 }
 /// Attention: running maxima and sums. Then either a block of keys, also as
 /// columns, and of values as floats with scores and rescaling factors of a
-/// tile's queries or a token's; or, for a Q8_0 cache, integer products of
-/// those. The weighted sums themselves grow in the output.
+/// tile's queries; or a block of keys or values as floats with what
+/// latentAttentionScratchBytes() has for each head; or, for a Q8_0 cache,
+/// integer products of those. The weighted sums themselves grow in the output.
 constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
                                         int64_t key, int64_t value) {
   int64_t group = kvHeads > 0 && heads > kvHeads ? heads / kvHeads : 1;
   int64_t mostTogether = group > kQueryTile ? group : kQueryTile;
-  int64_t floats = kKeyTile * (key + scratchFloats(key) + scratchFloats(value) +
-                               mostTogether) +
-                   scratchFloats(mostTogether);
+  int64_t tile = kKeyTile * (key + scratchFloats(key) + scratchFloats(value) +
+                             mostTogether) +
+                 scratchFloats(mostTogether);
+  int64_t token = kKeyTile * scratchFloats(key > value ? key : value) +
+                  (kKeyTile + 3) * scratchFloats(group);
+  int64_t floats = tile > token ? tile : token;
   int64_t q8 = q8ScratchBytes(attentionTokens(group) * group, mostTogether,
                               kvBlocks(key), kvBlocks(value));
   return attentionStatsBytes(heads, group) +

@@ -115,7 +115,7 @@ MOERT_API const char *moert_last_remedy(const moert_engine *engine);
 
 typedef struct moert_open_options {
   size_t size;
-  int32_t threads;          /* 0: one per physical core */
+  int32_t threads;          /* at most; 0: no limit */
   const char *model_path;   /* where the model file is now, or NULL */
   const char *weights_path; /* where the weights file is now, or NULL */
   int32_t allow_paging;     /* 0: fail with DOES_NOT_FIT if memory cannot hold

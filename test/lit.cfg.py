@@ -120,9 +120,9 @@ def fetches(name):
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-# What tools/deploy has files for.
+# What tools/deploy has files for, and what builds use.
 config.available_features.update(
-    name for name in ("haproxy", "nginx", "systemd-analyze") if shutil.which(name, path=config.environment["PATH"]))
+    name for name in ("ccache", "haproxy", "nginx", "systemd-analyze") if shutil.which(name, path=config.environment["PATH"]))
 
 if importlib.util.find_spec("yaml"):
     config.available_features.add("python-yaml")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Counts the tests in JUnit reports, lists the skipped ones by reason, and prints "N passed, N failed" last.
 
-  count-tests.py CTEST.xml LIT.xml
+  count-tests.py REPORT.xml...
 
 ctest runs the whole lit suite as one test named "lit"; its cases are counted
-from lit's own report instead. Exits 1 when a test failed, a report is missing
-or nothing ran.
+from lit's own report, which has to be given too. Exits 1 when a test failed,
+a report is missing or nothing ran.
 """
 import collections
 import re
@@ -28,12 +28,12 @@ def cases(path):
         yield f'{case.get("classname", "")}.{case.get("name")}', bad, reason
 
 
-def main(ctest_path, lit_path):
+def main(paths):
     failed, passed, skipped = [], 0, collections.defaultdict(list)
-    for path in (ctest_path, lit_path):
+    for path in paths:
         try:
             for name, bad, reason in cases(path):
-                if path == ctest_path and name.split(".")[-1] == "lit":
+                if name == "lit.lit":
                     continue
                 if bad:
                     failed.append(name)
@@ -53,4 +53,4 @@ def main(ctest_path, lit_path):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(sys.argv[1:]))

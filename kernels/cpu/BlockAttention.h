@@ -131,8 +131,8 @@ private:
       alpha[h] =
           softmaxBlock<S>(scores + h * kKeyTile, {0, held}, 0, most[h], sum[h])
               .alpha;
-    sumRows<S>({scores, kKeyTile}, group, {fresh, alpha}, {values, valueStride},
-               held, a.value, out, a.value);
+    sumRows<S>(Rows{scores, kKeyTile}, group, {fresh, alpha},
+               {values, valueStride}, held, a.value, out, a.value);
     fresh = false;
     held = 0;
   }

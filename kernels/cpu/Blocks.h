@@ -30,12 +30,29 @@ MOE_INLINE int64_t rowsInL1(int64_t stride) {
   return rows < 4 ? 4 : rows / 4 * 4;
 }
 
-/// What may be read while products of other rows are computed: nothing.
+/// What is done between products of other rows: nothing.
 struct NothingAhead {
   /// Says how often next() will be called.
   MOE_INLINE void divide(int64_t) {}
-  /// Reads the next part.
+  /// Does the next part.
   MOE_INLINE void next() {}
+};
+
+/// Calls body(row) for each of `rows` rows, evenly spread over the calls of
+/// next(), so that memory is read while multiply-adds run.
+template <class Body> class RowsAhead {
+public:
+  MOE_INLINE RowsAhead(int64_t rows, Body body) : rows(rows), body(body) {}
+
+  MOE_INLINE void divide(int64_t count) { calls = count > 0 ? count : 1; }
+  MOE_INLINE void next() {
+    for (due += rows; due >= calls && row < rows; due -= calls)
+      body(row++);
+  }
+
+private:
+  int64_t rows, row = 0, calls = 1, due = 0;
+  Body body;
 };
 
 template <class S, int R, int C>
@@ -71,27 +88,23 @@ MOE_INLINE void dotBlock(Rows a, Rows b, int64_t dim, float scale, float *out,
         out[r * outStride + c] = float(S::reduceAdd(sum[r][c]) * scale);
 }
 
-template <class S, int R, class Ahead>
+template <class S, int R>
 MOE_INLINE void dotStrip(Rows a, Rows b, int64_t n, int64_t dim, float scale,
-                         float *out, int64_t outStride, Ahead &ahead) {
+                         float *out, int64_t outStride) {
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
+  for (; j + 4 <= n; j += 4)
     dotBlock<S, R, 4>(a, {b.data + j * b.stride, b.stride}, dim, scale, out + j,
                       outStride);
-    ahead.next();
-  }
   for (; j < n; ++j)
     dotBlock<S, R, 1>(a, {b.data + j * b.stride, b.stride}, dim, scale, out + j,
                       outStride);
 }
 
-/// a: [m, dim], b: [n, dim], out: [m, n]. `ahead` reads between products what
-/// is needed next.
-template <class S, class Ahead = NothingAhead>
+/// a: [m, dim], b: [n, dim], out: [m, n].
+template <class S>
 void dotRows(Rows a, int64_t m, Rows b, int64_t n, int64_t dim, float scale,
-             float *out, int64_t outStride, Ahead ahead = {}) {
+             float *out, int64_t outStride) {
   constexpr int R = S::kDotRows;
-  ahead.divide((m / R + m % R) * (n / 4));
   // All rows of `a` meet a few of `b` while these are in L1.
   const int64_t each = rowsInL1(b.stride);
   for (int64_t j = 0; j < n; j += each) {
@@ -100,11 +113,29 @@ void dotRows(Rows a, int64_t m, Rows b, int64_t n, int64_t dim, float scale,
     int64_t i = 0;
     for (; i + R <= m; i += R)
       dotStrip<S, R>({a.data + i * a.stride, a.stride}, some, count, dim, scale,
-                     out + i * outStride + j, outStride, ahead);
+                     out + i * outStride + j, outStride);
     for (; i < m; ++i)
       dotStrip<S, 1>({a.data + i * a.stride, a.stride}, some, count, dim, scale,
-                     out + i * outStride + j, outStride, ahead);
+                     out + i * outStride + j, outStride);
   }
+}
+
+/// A float matrix whose columns are `stride` elements apart.
+struct Columns {
+  const float *data;
+  int64_t stride;
+};
+MOE_INLINE float elementOf(Rows m, int64_t row, int64_t column) {
+  return m.data[row * m.stride + column];
+}
+MOE_INLINE float elementOf(Columns m, int64_t row, int64_t column) {
+  return m.data[column * m.stride + row];
+}
+MOE_INLINE Rows rowsFrom(Rows m, int64_t row) {
+  return {m.data + row * m.stride, m.stride};
+}
+MOE_INLINE Columns rowsFrom(Columns m, int64_t row) {
+  return {m.data + row, m.stride};
 }
 
 /// The initial value of a row's sum: zero, out, or out * alpha[row].
@@ -124,12 +155,9 @@ struct Start {
   }
 };
 
-/// Rows of `v` between two calls of ahead.next().
-inline constexpr int64_t kSumsAtOnce = 8;
-
-template <class S, int R, int C, class Lanes, class Ahead>
-MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
-                         int64_t outStride, Lanes lanes, Ahead &ahead) {
+template <class S, int R, int C, class P, class Lanes>
+MOE_INLINE void sumBlock(P p, Start start, Rows v, int64_t n, float *out,
+                         int64_t outStride, Lanes lanes) {
   using Vec = typename S::Vec;
   Vec sum[R][C];
 #pragma GCC unroll 4
@@ -138,22 +166,18 @@ MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
     for (int c = 0; c < C; ++c)
       sum[r][c] =
           start.template at<S>(r, out + r * outStride + c * S::kWidth, lanes);
-  for (int64_t first = 0; first < n; first += kSumsAtOnce) {
-    const int64_t end = n - first < kSumsAtOnce ? n : first + kSumsAtOnce;
-    for (int64_t k = first; k < end; ++k) {
-      Vec vv[C];
+  for (int64_t k = 0; k < n; ++k) {
+    Vec vv[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c)
+      vv[c] = lanes.load(v.data + k * v.stride + c * S::kWidth);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      Vec pv = S::set(elementOf(p, r, k));
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c)
-        vv[c] = lanes.load(v.data + k * v.stride + c * S::kWidth);
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        Vec pv = S::set(p.data[r * p.stride + k]);
-#pragma GCC unroll 4
-        for (int c = 0; c < C; ++c)
-          sum[r][c] = S::fma(pv, vv[c], sum[r][c]);
-      }
+        sum[r][c] = S::fma(pv, vv[c], sum[r][c]);
     }
-    ahead.next();
   }
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
@@ -163,38 +187,37 @@ MOE_INLINE void sumBlock(Rows p, Start start, Rows v, int64_t n, float *out,
 }
 
 /// A strip of `rows` rows, at most R of them, and C vectors.
-template <class S, int R, int C, class Lanes, class Ahead>
-MOE_INLINE void sumRest(int64_t rows, Rows p, Start start, Rows v, int64_t n,
-                        float *out, int64_t outStride, Lanes lanes,
-                        Ahead &ahead) {
+template <class S, int R, int C, class P, class Lanes>
+MOE_INLINE void sumRest(int64_t rows, P p, Start start, Rows v, int64_t n,
+                        float *out, int64_t outStride, Lanes lanes) {
   if constexpr (R > 0) {
     if (rows == R)
-      sumBlock<S, R, C>(p, start, v, n, out, outStride, lanes, ahead);
+      sumBlock<S, R, C>(p, start, v, n, out, outStride, lanes);
     else
-      sumRest<S, R - 1, C>(rows, p, start, v, n, out, outStride, lanes, ahead);
+      sumRest<S, R - 1, C>(rows, p, start, v, n, out, outStride, lanes);
   }
 }
 
 /// All rows of C vectors of columns, which stay in L1 meanwhile.
-template <class S, int C, class Lanes, class Ahead>
-MOE_INLINE void sumColumns(Rows p, int64_t m, Start start, Rows v, int64_t n,
+template <class S, int C, class P, class Lanes, class Ahead>
+MOE_INLINE void sumColumns(P p, int64_t m, Start start, Rows v, int64_t n,
                            float *out, int64_t outStride, Lanes lanes,
                            Ahead &ahead) {
   constexpr int R = S::kSumRows;
-  for (int64_t i = 0; i < m; i += R)
-    sumRest<S, R, C>(m - i < R ? m - i : R, {p.data + i * p.stride, p.stride},
-                     start.from(i), v, n, out + i * outStride, outStride, lanes,
-                     ahead);
+  for (int64_t i = 0; i < m; i += R) {
+    sumRest<S, R, C>(m - i < R ? m - i : R, rowsFrom(p, i), start.from(i), v, n,
+                     out + i * outStride, outStride, lanes);
+    ahead.next();
+  }
 }
 
-/// p: [m, n], v: [n, cols], out: [m, cols]. `ahead` reads between products what
-/// is needed next.
-template <class S, class Ahead = NothingAhead>
-void sumRows(Rows p, int64_t m, Start start, Rows v, int64_t n, int64_t cols,
+/// p: [m, n], v: [n, cols], out: [m, cols]. ahead.next() is called between
+/// products.
+template <class S, class P, class Ahead = NothingAhead>
+void sumRows(P p, int64_t m, Start start, Rows v, int64_t n, int64_t cols,
              float *out, int64_t outStride, Ahead ahead = {}) {
   constexpr int64_t kBlock = S::kSumVecs * S::kWidth, kRows = S::kSumRows;
-  ahead.divide((m + kRows - 1) / kRows * (cols / kBlock) *
-               ((n + kSumsAtOnce - 1) / kSumsAtOnce));
+  ahead.divide((m + kRows - 1) / kRows * (cols / kBlock));
   int64_t j = 0;
   for (; j + kBlock <= cols; j += kBlock)
     sumColumns<S, S::kSumVecs>(p, m, start, {v.data + j, v.stride}, n, out + j,

@@ -67,7 +67,7 @@ void headSums(const WeightView &w, int64_t head, int64_t begin, int64_t end,
     int64_t rows = w.rows - row < kHeadRows ? w.rows - row : kHeadRows;
     Rows floats =
         headRowsAsFloats<S>(w, head, row, rows, begin, end - begin, scratch);
-    sumRows<S>({x.data + row, x.stride}, tokens, {row == 0}, floats, rows,
+    sumRows<S>(Rows{x.data + row, x.stride}, tokens, {row == 0}, floats, rows,
                end - begin, out + begin, outStride);
   }
 }

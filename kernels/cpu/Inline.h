@@ -11,5 +11,8 @@
 #define MOE_KERNELS_CPU_INLINE_H
 
 #define MOE_INLINE inline __attribute__((always_inline))
+/// The same for a lambda, after its parameters. A lambda that only prefetches
+/// needs it: GCC deletes calls of functions that have no other effect.
+#define MOE_INLINE_CALL __attribute__((always_inline))
 
 #endif // MOE_KERNELS_CPU_INLINE_H

@@ -87,44 +87,13 @@ void readKvRows(const RingCache &cache, int64_t first, int64_t n, int64_t begin,
   });
 }
 
-/// Asks for rows that readKvRows() will read, a few cache lines at a time
-/// between products (see NothingAhead), so that they are in L2 by then. The
-/// rows of a head are as far apart as all heads have columns, and the
+/// Asks for `bytes` bytes of a row, so that they are in L2 when they are read.
+/// The rows of a head are as far apart as all heads have columns, and the
 /// prefetchers of CPUs follow them no further than to the end of a memory page.
-class KvRowsAhead {
-public:
-  MOE_INLINE KvRowsAhead(const RingCache &cache, Range positions, int64_t begin,
-                         int64_t width)
-      : cache(cache), positions(positions),
-        offset(kvRowBytes(cache.kv.type, begin)),
-        bytes(kvRowBytes(cache.kv.type, width)) {}
-
-  MOE_INLINE void divide(int64_t calls) {
-    const int64_t rows = positions.end - positions.begin;
-    const int64_t lines = rows > 0 ? rows * ((bytes + kLine - 1) / kLine) : 0;
-    each = calls > 0 ? (lines + calls - 1) / calls : 0;
-  }
-  MOE_INLINE void next() {
-    for (int64_t i = 0; i < each && positions.begin < positions.end; ++i) {
-      if (at == 0)
-        row = cache.kv.data + cache.row(positions.begin) * cache.kv.rowStride +
-              offset;
-      __builtin_prefetch(row + at, 0, 2);
-      at += kLine;
-      if (at < bytes)
-        continue;
-      at = 0;
-      ++positions.begin;
-    }
-  }
-
-private:
-  static constexpr int64_t kLine = 64;
-  const RingCache &cache;
-  Range positions; ///< Whose rows are left.
-  int64_t offset, bytes, each = 0, at = 0;
-  const uint8_t *row = nullptr;
-};
+MOE_INLINE void prefetchKvRow(const uint8_t *row, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64)
+    __builtin_prefetch(row + at, 0, 2);
+}
 
 /// Quantises kKvBlock floats to 8 bits and returns their scale. As in the A8
 /// encoding, a block whose largest value is below 1e-36 becomes zero, and one

@@ -87,7 +87,8 @@ public:
     // zero would not hide a NaN in a row that the query does not see.
     Range common{last.begin, first.end > last.begin ? first.end : last.begin};
     auto add = [&](int64_t i, int64_t count, Range rows, Start start) {
-      sumRows<S>({scores + i * kKeyTile + rows.begin, kKeyTile}, count, start,
+      sumRows<S>(Rows{scores + i * kKeyTile + rows.begin, kKeyTile}, count,
+                 start,
                  {values.data + rows.begin * values.stride, values.stride},
                  rows.end - rows.begin, cols, out + i * outStride, outStride);
     };

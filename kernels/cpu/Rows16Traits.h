@@ -12,6 +12,7 @@
 #ifndef MOE_KERNELS_CPU_ROWS16TRAITS_H
 #define MOE_KERNELS_CPU_ROWS16TRAITS_H
 
+#include "kernels/cpu/Inline.h"
 #include "kernels/quant/Rows16.h"
 
 #include <type_traits>

@@ -17,6 +17,7 @@
 //   quantize32            one block of the A8 encoding
 //   Dequant::X            for every format X: blocks of a row to floats
 //   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
+//   kDotHeads, kDotKeys                 register blocks, see HeadScores.h
 //   Q8Products            optional: attention with integer products, see
 //                         Q8Group.h
 // Translation units of different instruction sets must not share a function

@@ -272,7 +272,7 @@ private:
       alpha[h] =
           softmaxBlock<S>(scores + h * kKeyTile, {0, held}, 0, most[h], sum[h])
               .alpha;
-    sumRows<S>({scores, kKeyTile}, heads, {fresh, alpha}, {keys, keyStride},
+    sumRows<S>(Rows{scores, kKeyTile}, heads, {fresh, alpha}, {keys, keyStride},
                held, a.value, out, a.value);
     fresh = false;
     held = 0;

@@ -30,6 +30,7 @@ struct Simd {
   using Dequant = ref::Dequant;
   static constexpr int kWidth = 1;
   static constexpr int kDotRows = 1, kSumRows = 1, kSumVecs = 1;
+  static constexpr int kDotHeads = 4, kDotKeys = 1;
 
   static Vec zero() { return 0; }
   static Vec set(double x) { return x; }

@@ -106,6 +106,12 @@ double runPeakLoop(Isa isa, Peak kind, int64_t iterations) {
   return 0;
 }
 
+double runProductLoop(Isa isa, Format format, int64_t iterations) {
+  const PeakLoops *loops = loopsOf(isa);
+  return loops && loops->products ? loops->products(format, iterations)
+                                  : runPeakLoop(isa, Peak::Int8, iterations);
+}
+
 uint64_t readAll(Isa isa, std::span<const std::byte> bytes) {
   return memberOf(isa, &PeakLoops::read)(bytes.data(), bytes.size());
 }

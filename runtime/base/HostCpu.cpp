@@ -1,5 +1,6 @@
 #include "runtime/base/HostCpu.h"
 
+#include "runtime/base/ControlGroups.h"
 #include "runtime/base/Topology.h"
 
 #include <algorithm>
@@ -21,6 +22,13 @@ std::vector<int> physicalCores() {
     leaders.push_back(place.core);
     cores.push_back(place.cpu);
   }
+  return cores;
+}
+
+std::vector<std::vector<int>> eachCore() {
+  std::vector<std::vector<int>> cores;
+  for (int cpu : physicalCores())
+    cores.push_back({cpu});
   return cores;
 }
 
@@ -83,44 +91,15 @@ constexpr GroupFiles kVersion1{"/memory.limit_in_bytes",
 constexpr GroupFiles kVersion2{"/memory.max", "/memory.current",
                                "inactive_file", "active_file"};
 
+const GroupFiles &filesOf(int version) {
+  return version == 1 ? kVersion1 : kVersion2;
+}
+
 uint64_t numberIn(const std::string &path) {
   // "max" (no limit) fails to parse.
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? number : 0;
-}
-
-/// Calls `visit(folder, files)` for this process's control groups and the
-/// groups that contain them.
-template <class Visit>
-void forEachGroup(const std::string &systemRoot, const std::string &processRoot,
-                  Visit visit) {
-  auto upwards = [&](const std::string &root, std::string group,
-                     const GroupFiles &files) {
-    for (;;) {
-      visit(root + group, files);
-      if (group.empty())
-        return;
-      group.resize(group.find_last_of('/'));
-    }
-  };
-  // Lines are such as "0::/user.slice" (version 2) and "7:memory:/docker/0123"
-  // (version 1). In a container the path may not exist; its root then has the
-  // limit.
-  std::ifstream groups(processRoot + "/self/cgroup");
-  std::string root = systemRoot + "/fs/cgroup";
-  upwards(root, "", kVersion2);
-  for (std::string line; std::getline(groups, line);) {
-    size_t controllers = line.find(':');
-    size_t path = line.find(":/", controllers);
-    if (path == std::string::npos)
-      continue;
-    std::string group = line.substr(path + 1);
-    if (line.substr(controllers, path - controllers + 1) == "::")
-      upwards(root, group, kVersion2);
-    else if (line.find("memory", controllers) < path)
-      upwards(root + "/memory", group, kVersion1);
-  }
 }
 
 /// Returns what a group uses and cannot give back: its cache of files counts as
@@ -141,12 +120,13 @@ MemoryLimit hostMemoryLimit(const std::string &systemRoot,
   MemoryLimit memory;
   if (pages > 0 && page > 0)
     memory.bytes = uint64_t(pages) * uint64_t(page);
-  forEachGroup(systemRoot, processRoot,
-               [&](const std::string &folder, const GroupFiles &files) {
-                 uint64_t limit = numberIn(folder + files.limit);
-                 if (limit > 0 && (memory.bytes == 0 || limit < memory.bytes))
-                   memory = {limit, true};
-               });
+  forEachControlGroup(
+      "memory", systemRoot, processRoot,
+      [&](const std::string &folder, int version) {
+        uint64_t limit = numberIn(folder + filesOf(version).limit);
+        if (limit > 0 && (memory.bytes == 0 || limit < memory.bytes))
+          memory = {limit, true};
+      });
   return memory;
 }
 
@@ -164,14 +144,15 @@ uint64_t freeHostBytes(const std::string &systemRoot,
   if (uint64_t available = memoryLine("MemAvailable:", processRoot);
       available > 0)
     free = free > 0 ? std::min(free, available) : available;
-  forEachGroup(systemRoot, processRoot,
-               [&](const std::string &folder, const GroupFiles &files) {
-                 uint64_t limit = numberIn(folder + files.limit);
-                 uint64_t used = usedBy(folder, files);
-                 // 0 would stand for an unknown number.
-                 if (limit > 0 && limit < used + free)
-                   free = limit > used ? limit - used : 1;
-               });
+  forEachControlGroup("memory", systemRoot, processRoot,
+                      [&](const std::string &folder, int version) {
+                        const GroupFiles &files = filesOf(version);
+                        uint64_t limit = numberIn(folder + files.limit);
+                        uint64_t used = usedBy(folder, files);
+                        // 0 would stand for an unknown number.
+                        if (limit > 0 && limit < used + free)
+                          free = limit > used ? limit - used : 1;
+                      });
   return free;
 }
 

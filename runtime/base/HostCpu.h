@@ -14,6 +14,9 @@ namespace moert {
 /// without hyper-thread siblings, in ascending order. Never empty.
 std::vector<int> physicalCores();
 
+/// Returns one list for each of physicalCores(), for WorkerPool::create().
+std::vector<std::vector<int>> eachCore();
+
 /// Returns the processor's brand string, or "" if it is unknown. Arm CPUs have
 /// none: their cores' names are returned, as in "Cortex-X925, Cortex-A725".
 std::string cpuModelName(const std::string &processRoot = "/proc");

@@ -5,8 +5,10 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sched.h>
+#include <set>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,6 +60,68 @@ std::vector<int> memoryNodes(const std::string &root) {
   std::ranges::sort(nodes);
   return nodes;
 }
+
+/// Returns the number in a file of a CPU's folder, or 0.
+double numberOf(int cpu, const char *name, const std::string &root) {
+  std::ifstream file(root + "/devices/system/cpu/cpu" + std::to_string(cpu) +
+                     name);
+  double number = 0;
+  return file >> number ? number : 0;
+}
+
+/// Sets the capacities of all places; see readTopology().
+void readCapacities(Topology &topology, const std::string &root) {
+  std::vector<double> speeds;
+  for (const CpuPlace &place : topology)
+    speeds.push_back(numberOf(place.cpu, "/cpu_capacity", root));
+  auto equalsFirst = [&](double speed) { return speed == speeds.front(); };
+  if (std::ranges::all_of(speeds, equalsFirst)) {
+    std::vector<int> slow = readList(root + "/devices/cpu_atom/cpus");
+    for (size_t i = 0; i < speeds.size(); ++i) {
+      double clock =
+          numberOf(topology[i].cpu, "/cpufreq/cpuinfo_max_freq", root);
+      bool isSlow = std::ranges::find(slow, topology[i].cpu) != slow.end();
+      // Clocks tell kinds apart only where there are kinds.
+      speeds[i] = slow.empty() ? 1 : (clock > 0 ? clock : 1) * (isSlow ? 2 : 3);
+    }
+  }
+  double most = std::ranges::max(speeds);
+  std::set<double, std::greater<>> distinct(speeds.begin(), speeds.end());
+  for (size_t i = 0; i < speeds.size(); ++i) {
+    // The fastest core of the kind stands for all of it.
+    double kind = most;
+    for (double speed : distinct)
+      if (speed >= speeds[i] && speed < 0.8 * kind)
+        kind = speed;
+    topology[i].capacity =
+        most > 0 ? int(kFullCapacity * kind / most) : kFullCapacity;
+  }
+}
+
+/// A node's CPUs in the order in which workers take them.
+struct NodeCpus {
+  std::vector<CpuPlace> places; ///< The cores, fastest first, then siblings.
+  size_t cores = 0;
+};
+
+std::map<int, NodeCpus> cpusByNode(const Topology &topology) {
+  std::map<int, NodeCpus> nodes;
+  std::set<int> seen;
+  std::map<int, std::vector<CpuPlace>> siblings;
+  for (const CpuPlace &place : topology) {
+    NodeCpus &node = nodes[place.node];
+    bool isFirst = seen.insert(place.core).second;
+    (isFirst ? node.places : siblings[place.node]).push_back(place);
+    node.cores += isFirst;
+  }
+  for (auto &[number, node] : nodes)
+    for (std::vector<CpuPlace> *part : {&node.places, &siblings[number]}) {
+      std::ranges::stable_sort(*part, std::greater<>(), &CpuPlace::capacity);
+      if (part != &node.places)
+        node.places.insert(node.places.end(), part->begin(), part->end());
+    }
+  return nodes;
+}
 } // namespace
 
 std::vector<int> allowedCpus() {
@@ -90,6 +154,7 @@ Topology readTopology(std::span<const int> allowed, const std::string &root) {
                                              : nodes.front()});
   }
   std::ranges::sort(topology, {}, &CpuPlace::cpu);
+  readCapacities(topology, root);
   return topology;
 }
 
@@ -97,43 +162,70 @@ int countMemoryNodes(const std::string &root) {
   return std::max(static_cast<int>(memoryNodes(root).size()), 1);
 }
 
-std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
-  struct Node {
-    /// One CPU of each core, then the hyper-thread siblings.
-    std::vector<int> cpus;
-    size_t cores = 0, taken = 0;
-  };
-  std::map<int, Node> nodes;
-  std::vector<int> seen;
-  for (bool siblings : {false, true})
-    for (const CpuPlace &place : topology) {
-      Node &node = nodes[place.node];
-      if (std::ranges::find(node.cpus, place.cpu) != node.cpus.end())
-        continue;
-      bool first = std::ranges::find(seen, place.core) == seen.end();
-      if (!first && !siblings)
-        continue;
-      seen.push_back(place.core);
-      node.cpus.push_back(place.cpu);
-      node.cores += first;
-    }
+/// Returns the CPUs that workers take, in the order of placeWorkers().
+static std::vector<CpuPlace> chooseCpus(const Topology &topology, int workers) {
+  std::map<int, NodeCpus> nodes = cpusByNode(topology);
+  std::map<int, size_t> taken;
   for (int i = 0; i < workers; ++i) {
     // Choose the node with the largest fraction of free cores; if none has a
     // free core, the node with the fewest workers per core.
-    Node *best = nullptr;
-    for (auto &[number, node] : nodes)
-      if (node.taken < node.cpus.size() &&
-          (!best || node.taken * best->cores < best->taken * node.cores))
+    const NodeCpus *best = nullptr;
+    int bestNumber = 0;
+    for (const auto &[number, node] : nodes)
+      if (taken[number] < node.places.size() &&
+          (!best ||
+           taken[number] * best->cores < taken[bestNumber] * node.cores)) {
         best = &node;
+        bestNumber = number;
+      }
     if (!best)
       break;
-    ++best->taken;
+    ++taken[bestNumber];
   }
-  std::vector<WorkerPlace> places;
+  std::vector<CpuPlace> places;
   for (const auto &[number, node] : nodes)
-    for (size_t i = 0; i < node.taken; ++i)
-      places.push_back({node.cpus[i], number});
+    places.insert(places.end(), node.places.begin(),
+                  node.places.begin() + ptrdiff_t(taken[number]));
   return places;
+}
+
+std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
+  std::vector<WorkerPlace> places;
+  for (const CpuPlace &place : chooseCpus(topology, workers))
+    places.push_back({place.cpu, place.node});
+  return places;
+}
+
+static bool areEqual(const Topology &topology) {
+  return std::ranges::all_of(topology, [&](const CpuPlace &place) {
+    return place.capacity == topology.front().capacity;
+  });
+}
+
+std::vector<int> teamMarks(const Topology &topology) {
+  std::map<int, std::set<int>, std::greater<>> coresByCapacity;
+  for (const CpuPlace &place : topology)
+    coresByCapacity[place.capacity].insert(place.core);
+  std::vector<int> marks;
+  int cores = 0;
+  for (const auto &[capacity, ofKind] : coresByCapacity)
+    marks.push_back(cores += int(ofKind.size()));
+  if (int(topology.size()) > cores)
+    marks.push_back(int(topology.size()));
+  return marks;
+}
+
+std::vector<std::vector<int>> workerCpus(const Topology &topology,
+                                         int workers) {
+  if (areEqual(topology))
+    return {};
+  std::map<int, std::vector<int>> ofKind;
+  for (const CpuPlace &place : topology)
+    ofKind[place.capacity].push_back(place.cpu);
+  std::vector<std::vector<int>> cpus;
+  for (const CpuPlace &place : chooseCpus(topology, workers))
+    cpus.push_back(ofKind[place.capacity]);
+  return cpus;
 }
 
 namespace {

@@ -100,6 +100,9 @@ public:
   virtual std::string hardware() const { return ""; }
   /// Number of threads of this process that compute for the device.
   virtual int32_t threads() const = 0;
+  /// Number of these threads that computed in the last step, or will in the
+  /// first one.
+  virtual int32_t team() const { return threads(); }
   /// Returns whether the thread that calls wait() works as one of the device's
   /// threads. True for at most one device.
   virtual bool borrowsCaller() const = 0;

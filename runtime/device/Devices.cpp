@@ -142,4 +142,11 @@ int32_t Devices::threads() const {
   return sum;
 }
 
+int32_t Devices::team() const {
+  int32_t sum = 0;
+  for (const std::unique_ptr<Device> &device : devices_)
+    sum += device->team();
+  return sum;
+}
+
 } // namespace moert

@@ -1,6 +1,7 @@
 #include "runtime/engine/Engine.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/ControlGroups.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
@@ -34,9 +35,9 @@ static MemoryFit fitOf(const Plan &plan, int threads, bool copyWeights,
 
 StatusOr<std::unique_ptr<Engine>>
 Engine::openFiles(Plan plan, const EngineOptions &options) {
-  MOE_ASSIGN_OR_RETURN(int threads,
-                       resolveThreads(options.threads, readCpuBudget()));
-  LadderMachine machine{.threads = threads,
+  const CpuBudget budget = readCpuBudget(options.systemRoot);
+  MOE_ASSIGN_OR_RETURN(TeamRange any, resolveThreads(options.threads, budget));
+  LadderMachine machine{.threads = any.most,
                         .copyWeights = options.copyWeights,
                         .allowPaging = options.allowPaging,
                         .systemRoot = options.systemRoot,
@@ -46,8 +47,10 @@ Engine::openFiles(Plan plan, const EngineOptions &options) {
     return preferMissingGpu(plan, rung.status());
   MOE_RETURN_IF_ERROR(
       preferMissingGpu(plan, plan.checkMachine(options.files.models)));
+  MOE_ASSIGN_OR_RETURN(TeamRange workers,
+                       workersFor(plan.table(), options.threads, budget));
   std::string mapped;
-  if (MemoryFit fit = fitOf(plan, threads, false, options);
+  if (MemoryFit fit = fitOf(plan, workers.most, false, options);
       options.allowPaging && fit.need.loaded > 0 && !fit.fits()) {
     MOE_ASSIGN_OR_RETURN(plan, withMappedRows(plan));
     mapped = "memory does not hold the weights as they would be laid out: rows "
@@ -118,12 +121,23 @@ Status Engine::prepare(const EngineOptions &options) {
   modelPaths_ = options.files.models;
   NodeUse use{options.threads, options.pin, options.copyWeights};
   Topology topology = readTopology(allowedCpus(), options.systemRoot);
+  const double quota = cpuQuota(options.systemRoot);
+  CpuBudget budget = cpuBudget(topology, quota);
   if (options.planNodes)
     use = chooseNodeUse(table, use, topology);
   else
     use.topology = std::move(topology);
-  MOE_ASSIGN_OR_RETURN(int threads,
-                       resolveThreads(use.threads, readCpuBudget()));
+  if (use.threads == 0) // The plan may want the CPUs of one memory node only.
+    budget = cpuBudget(use.topology, quota);
+  MOE_ASSIGN_OR_RETURN(TeamRange workers,
+                       workersFor(table, use.threads, budget));
+  std::vector<WorkerPlace> places = placeWorkers(use.topology, workers.most);
+  if (use.pin && places.front().node != places.back().node) {
+    // Each node's workers read their own part of the weights in every step.
+    workers = TeamRange::fixed(workers.first);
+    places = placeWorkers(use.topology, workers.first);
+  }
+  const int threads = workers.most;
   memory_ = fitOf(plan_, threads, use.copyWeights, options);
   if (use.copyWeights && !options.copyWeights &&
       (options.allowPaging || !memory_.fits())) {
@@ -133,20 +147,23 @@ Status Engine::prepare(const EngineOptions &options) {
   MOE_RETURN_IF_ERROR(
       preferMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
   nodeNote_ = std::move(use.note);
-  // Only a pinned worker has a memory node of its own.
   DeviceOptions devices;
   devices.threads = threads;
+  devices.range = std::move(workers);
   devices.cuda = options.cuda;
+  // Only a pinned worker has a memory node of its own.
   if (use.pin)
-    for (WorkerPlace place : placeWorkers(use.topology, threads)) {
-      devices.cpus.push_back(place.cpu);
+    for (WorkerPlace place : places) {
+      devices.cpus.push_back({place.cpu});
       devices.nodes.push_back(place.node);
     }
+  else
+    devices.cpus = workerCpus(use.topology, threads);
   InterleaveScope memory(use.interleaved);
   MOE_RETURN_IF_ERROR(loadWeights(
       use,
-      nodeParts(table,
-                splitByDevice(workersByDevice(table, threads), devices.nodes)),
+      nodeParts(table, splitByDevice(workersByDevice(table, threads),
+                                     std::span<const int>(devices.nodes))),
       options.loading));
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
   MOE_RETURN_IF_ERROR(files_->checkWhatWasRead());

@@ -15,9 +15,9 @@
 #include "runtime/cache/StatePool.h"
 #include "runtime/device/Devices.h"
 #include "runtime/engine/HeadNorm.h"
-#include "runtime/engine/NodeUse.h"
 #include "runtime/engine/MakeDevices.h"
 #include "runtime/engine/MemoryFit.h"
+#include "runtime/engine/NodeUse.h"
 #include "runtime/engine/RungChoice.h"
 #include "runtime/engine/Sequence.h"
 #include "runtime/plan/OutputRule.h"
@@ -39,7 +39,10 @@
 namespace moert {
 
 struct EngineOptions {
-  int threads = 0; ///< 0: one worker per physical core this process may use.
+  /// Maximum number of workers; 0: the CPUs that this process may use. Steps
+  /// run with as many as are fastest, which is found meanwhile (TeamPolicy.h);
+  /// if the plan has several devices, with one per physical core.
+  int threads = 0;
   /// Pin workers to CPUs, one per physical core before any hyper-thread
   /// sibling, spread over memory nodes; each node then reads its own part of
   /// the weights. The calling thread is pinned only while it works.
@@ -146,6 +149,9 @@ public:
   /// Maximum number of tokens in a sequence.
   int32_t context() const { return context_; }
   int32_t threads() const { return devices_->threads(); }
+  /// Number of worker threads that ran the last step, which may be fewer
+  /// (TeamPolicy.h).
+  int32_t team() const { return devices_->team(); }
   /// Number of worker threads of one device.
   int32_t threadsOf(uint32_t device) const {
     return devices_->device(device).threads();

@@ -37,15 +37,10 @@ std::vector<int32_t> workersByDevice(const fb::Plan &plan, int threads) {
   return teams;
 }
 
-std::vector<std::vector<int>> splitByDevice(std::span<const int32_t> teams,
-                                            std::span<const int> workers) {
-  std::vector<std::vector<int>> lists;
-  for (int32_t team : teams) {
-    auto own = workers.first(std::min(size_t(team), workers.size()));
-    lists.emplace_back(own.begin(), own.end());
-    workers = workers.subspan(own.size());
-  }
-  return lists;
+StatusOr<TeamRange> workersFor(const fb::Plan &plan, int threads,
+                               const CpuBudget &budget) {
+  MOE_ASSIGN_OR_RETURN(TeamRange range, resolveThreads(threads, budget));
+  return count(plan.devices()) > 1 ? TeamRange::fixed(range.first) : range;
 }
 
 /// Adds to `failure`, about a missing driver, how to run the plan's model
@@ -88,8 +83,9 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
   // The calling thread joins the largest thread pool, for which it would
   // otherwise wait longest.
   auto callers = size_t(std::ranges::max_element(teams) - teams.begin());
-  auto cpus = splitByDevice(teams, options.cpus);
-  auto nodes = splitByDevice(teams, options.nodes);
+  auto cpus =
+      splitByDevice(teams, std::span<const std::vector<int>>(options.cpus));
+  auto nodes = splitByDevice(teams, std::span<const int>(options.nodes));
   std::shared_ptr<const CudaDriver> driver;
   std::shared_ptr<const CudaLinks> links;
   int gpus = 0;
@@ -108,7 +104,9 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
     device.first = i == callers ? FirstWorker::Caller : FirstWorker::Thread;
     device.cpus = std::move(cpus[i]);
     device.nodes = std::move(nodes[i]);
-    device.useAllWorkersAlways = teams.size() > 1;
+    device.range = teams.size() == 1 && options.range
+                       ? *options.range
+                       : TeamRange::fixed(teams[i]);
     device.instrument = options.instrument;
     devices.push_back(
         std::make_unique<CpuDevice>(plan, i, files, std::move(device)));

@@ -10,12 +10,15 @@
 #define MOE_RUNTIME_ENGINE_MAKEDEVICES_H
 
 #include "runtime/device/Device.h"
+#include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/device/cuda/CudaSync.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/WeightFiles.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +31,10 @@ class ArgumentStore;
 struct DeviceOptions {
   int threads = 1; ///< Shared by all CPU devices.
   /// One entry per worker of all CPU devices; see CpuDeviceOptions.
-  std::vector<int> cpus, nodes;
+  std::vector<std::vector<int>> cpus;
+  std::vector<int> nodes;
+  /// How many workers run a step, if the plan has a single device; none: all.
+  std::optional<TeamRange> range = {};
   /// See CpuDeviceOptions.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
       instrument;
@@ -54,11 +60,26 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
 /// zero for other devices.
 std::vector<int32_t> workersByDevice(const fb::Plan &plan, int threads);
 
+/// Returns the workers for a request of `threads`; see resolveThreads(). If the
+/// plan has several devices, the team does not change: they run at the same
+/// time, so step times do not show which number of workers is best.
+StatusOr<TeamRange> workersFor(const fb::Plan &plan, int threads,
+                               const CpuBudget &budget);
+
 /// Splits a list with one entry per worker of all devices into one list per
 /// device. If the list is too short, the last devices get fewer entries or
 /// none.
-std::vector<std::vector<int>> splitByDevice(std::span<const int32_t> teams,
-                                            std::span<const int> workers);
+template <class Entry>
+std::vector<std::vector<Entry>> splitByDevice(std::span<const int32_t> teams,
+                                              std::span<const Entry> workers) {
+  std::vector<std::vector<Entry>> lists;
+  for (int32_t team : teams) {
+    auto own = workers.first(std::min(size_t(team), workers.size()));
+    lists.emplace_back(own.begin(), own.end());
+    workers = workers.subspan(own.size());
+  }
+  return lists;
+}
 
 } // namespace moert
 

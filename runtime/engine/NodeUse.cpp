@@ -74,8 +74,6 @@ NodeUse chooseNodeUse(const fb::Plan &plan, NodeUse asked, Topology topology) {
     std::erase_if(use.topology, [&](const CpuPlace &place) {
       return place.node != most->first;
     });
-    if (use.threads == 0)
-      use.threads = int(most->second.size());
     use.note = fmt::format("workers run on memory node {} of {}{}", most->first,
                            nodes.size(), as);
     break;

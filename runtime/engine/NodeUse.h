@@ -21,7 +21,7 @@ namespace moert {
 /// How workers and weights are placed: first the user's request, then the
 /// decision.
 struct NodeUse {
-  int threads = 0; ///< 0: one worker per physical core.
+  int threads = 0; ///< See EngineOptions.
   bool pin = false, copyWeights = false;
   /// Nodes over which private memory and copies of weights are interleaved,
   /// page by page. If empty, memory comes from the node that touches it first.

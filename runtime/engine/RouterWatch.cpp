@@ -111,6 +111,7 @@ public:
   void unbind() override { inner_.unbind(); }
   std::byte *hostArena() const override { return inner_.hostArena(); }
   int32_t threads() const override { return inner_.threads(); }
+  int32_t team() const override { return inner_.team(); }
   bool borrowsCaller() const override { return inner_.borrowsCaller(); }
 
   Status enqueue(uint32_t phase, const moek::Step &step,

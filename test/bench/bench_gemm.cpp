@@ -13,7 +13,8 @@
 // of_read is relative to a streaming read of the same memory just before and
 // after, because other programs change its speed from second to second. of_peak
 // is relative to register-only vpdpbusd (for float formats, FMA) of the
-// kernel's instruction set, measured at the start, per thread.
+// kernel's instruction set, measured at the start, per thread; of_mix to a loop
+// of the instructions that this format's products take (runProductLoop).
 //
 // One thread is timed in CPU time, several in wall time.
 //
@@ -137,6 +138,21 @@ struct Machine {
           }
       }
   }
+
+  /// Ops per second of the instructions that products of `format` take.
+  double productRate(Isa isa, Format format) {
+    std::lock_guard lock(mutex_);
+    double &rate = productRates_[{isa, format}];
+    for (int i = rate == 0 ? 0 : 5; i < 5; ++i)
+      rate = std::max(rate, rateOf(CLOCK_THREAD_CPUTIME_ID, [&] {
+                        return runProductLoop(isa, format, 1'000'000);
+                      }));
+    return rate;
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<std::pair<Isa, Format>, double> productRates_;
 };
 
 struct Case {
@@ -170,6 +186,7 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
       return double(part * times);
     });
   };
+  double products = machine.productRate(info.isa, info.format);
   double limit = readRate();
   int64_t matrix = 0;
   for (auto _ : state) {
@@ -199,6 +216,9 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
   state.counters["of_peak"] =
       Counter(ops / machine.opsPerSecond.at({info.isa, kind}),
               Counter::kAvgThreadsRate);
+  if (kind == Peak::Int8)
+    state.counters["of_mix"] =
+        Counter(ops / products, Counter::kAvgThreadsRate);
 }
 
 bool fits(const GemmInfo &gemm, const Shape &shape, size_t weightBytes) {

@@ -269,7 +269,10 @@ TEST_P(GemmTest, RowRangesMatchTheTable) {
           << "row " << r << ", token " << t;
       differs |= all.at(r, t) != other.at(r, t);
     }
-  EXPECT_TRUE(differs) << "from " << tokens << " rows on";
+  // AVX2's two methods for interleaved rows add in the same order.
+  bool isAlike = info.layout == Layout::Rows16 &&
+                 (info.isa == Isa::Avx2 || info.isa == Isa::AvxVnni);
+  EXPECT_EQ(differs, !isAlike) << "from " << tokens << " rows on";
 }
 
 TEST_P(GemmTest, EachWeightIsExactAlone) {

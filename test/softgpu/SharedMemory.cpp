@@ -12,8 +12,9 @@ static constexpr uint8_t kSeveral = 255; ///< Several lanes of one warp.
 void SharedMemory::reset(uint64_t bytes, bool isChecked) {
   // Shared memory has arbitrary contents at first, so not zeros.
   bytes_.assign(bytes, 0xA5);
-  granules_.clear();
-  granules_.resize(isChecked ? (bytes + 3) / 4 : 0);
+  ++block_;
+  if (isChecked && granules_.size() < (bytes + 3) / 4)
+    granules_.resize((bytes + 3) / 4);
   barrierEpoch = 0;
   atBarrier = {};
 }
@@ -22,18 +23,6 @@ bool SharedMemory::isOrdered(const Access &before, const Who &who) {
   if (before.warp != who.warp)
     return who.clocks[before.warp] >= before.clock;
   return before.lane == who.lane || who.clocks[who.warp] > before.clock;
-}
-
-/// Calls body(granule, touched bytes) for every granule of a range.
-template <class Granules, class F>
-static void eachGranule(Granules &granules, uint64_t offset, uint64_t bytes,
-                        F body) {
-  for (uint64_t end = offset + bytes; offset < end;) {
-    uint32_t from = offset & 3;
-    uint32_t count = uint32_t(std::min<uint64_t>(4 - from, end - offset));
-    body(granules[offset >> 2], uint8_t(((1u << count) - 1) << from));
-    offset += count;
-  }
 }
 
 static SharedMemory::Conflict race(std::string_view mine,
@@ -58,7 +47,7 @@ std::optional<SharedMemory::Conflict>
 SharedMemory::read(uint64_t offset, uint64_t bytes, const Who &who) {
   std::optional<Conflict> conflict;
   uint32_t mine = who.clocks[who.warp];
-  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+  eachGranule(offset, bytes, [&](Granule &granule, uint8_t touched) {
     const Access &writer = granule.writer;
     if (granule.pending & touched)
       conflict = pendingCopy("reads");
@@ -88,7 +77,7 @@ SharedMemory::read(uint64_t offset, uint64_t bytes, const Who &who) {
 std::optional<SharedMemory::Conflict>
 SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
   std::optional<Conflict> conflict;
-  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+  eachGranule(offset, bytes, [&](Granule &granule, uint8_t touched) {
     const Access &writer = granule.writer, &reader = granule.reader;
     if (granule.pending & touched)
       conflict = pendingCopy("writes");
@@ -127,14 +116,14 @@ SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
 std::optional<SharedMemory::Conflict>
 SharedMemory::issueCopy(uint64_t offset, uint64_t bytes, const Who &who) {
   std::optional<Conflict> conflict = write(offset, bytes, who);
-  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+  eachGranule(offset, bytes, [&](Granule &granule, uint8_t touched) {
     granule.pending |= touched;
   });
   return conflict;
 }
 
 void SharedMemory::landCopy(uint64_t offset, uint64_t bytes, const Who &who) {
-  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+  eachGranule(offset, bytes, [&](Granule &granule, uint8_t touched) {
     granule.pending &= uint8_t(~touched);
     granule.writer = {who.clocks[who.warp], uint8_t(who.warp),
                       uint8_t(who.lane), touched, false};
@@ -143,7 +132,7 @@ void SharedMemory::landCopy(uint64_t offset, uint64_t bytes, const Who &who) {
 }
 
 void SharedMemory::landBulk(uint64_t offset, uint64_t bytes) {
-  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+  eachGranule(offset, bytes, [&](Granule &granule, uint8_t touched) {
     granule.pending &= uint8_t(~touched);
   });
 }
@@ -151,7 +140,7 @@ void SharedMemory::landBulk(uint64_t offset, uint64_t bytes) {
 std::optional<SharedMemory::Conflict>
 SharedMemory::readForProduct(uint64_t offset, const Who &who) {
   std::optional<Conflict> conflict = read(offset, 4, who);
-  Granule &granule = granules_[offset >> 2];
+  Granule &granule = granuleOf(offset);
   size_t writer = granule.writer.warp;
   if (!conflict && writer != size_t(kProxyWarp) &&
       who.fences[writer] <= granule.fence)
@@ -165,7 +154,7 @@ SharedMemory::readForProduct(uint64_t offset, const Who &who) {
 }
 
 void SharedMemory::endProduct(uint32_t granule, const Who &who) {
-  --granules_[granule].products;
+  --granuleOf(uint64_t(granule) * 4).products;
   (void)read(uint64_t(granule) * 4, 4, who);
 }
 

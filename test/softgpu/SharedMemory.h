@@ -74,11 +74,33 @@ private:
     uint8_t written = 0, pending = 0; ///< One bit per byte.
     uint16_t products = 0;            ///< Reads of wgmma in flight.
     uint32_t fence = 0; ///< Proxy fences of the writer before its write.
+    uint64_t block = 0; ///< The block that it is of; see granuleOf().
   };
+  /// Returns the granule of `offset`, emptied first if it is an earlier
+  /// block's: emptying all when a block starts took a tenth of small kernels'
+  /// time.
+  Granule &granuleOf(uint64_t offset) {
+    Granule &granule = granules_[offset >> 2];
+    if (granule.block != block_) {
+      granule = {};
+      granule.block = block_;
+    }
+    return granule;
+  }
+  /// Calls body(granule, touched bytes) for every granule of a range.
+  template <class F> void eachGranule(uint64_t offset, uint64_t bytes, F body) {
+    for (uint64_t end = offset + bytes; offset < end;) {
+      uint32_t from = offset & 3;
+      uint32_t count = uint32_t(std::min<uint64_t>(4 - from, end - offset));
+      body(granuleOf(offset), uint8_t(((1u << count) - 1) << from));
+      offset += count;
+    }
+  }
   static bool isOrdered(const Access &before, const Who &who);
 
   std::vector<uint8_t> bytes_;
   std::vector<Granule> granules_;
+  uint64_t block_ = 0; ///< Number of blocks so far.
 };
 
 /// `to` learns what `from` knows.

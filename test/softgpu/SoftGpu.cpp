@@ -10,6 +10,7 @@
 #include <deque>
 #include <fmt/format.h>
 #include <numeric>
+#include <optional>
 #include <random>
 
 namespace softgpu {
@@ -212,69 +213,80 @@ static uint32_t warpsOfMultiprocessor(int arch) {
   return isServer ? 64 : 48;
 }
 
-static void setSpecial(Warp &warp, Special special, Place place) {
-  const Launch &launch = *warp.launch;
-  const Block &block = *warp.block;
-  const LaunchShape &shape = launch.shape;
-  uint64_t shared = block.shared.size();
-  for (int lane = 0; lane < kLanes; ++lane) {
-    uint32_t thread[3];
+/// The value of a special register that differs between lanes.
+static uint32_t laneSpecial(const Block &block, const Warp &warp,
+                            Special special, int lane) {
+  uint32_t bit = 1u << lane, thread[3];
+  switch (special) {
+  case Special::LaneId:
+    return uint32_t(lane);
+  case Special::LanemaskEq:
+    return bit;
+  case Special::LanemaskLt:
+    return bit - 1;
+  case Special::LanemaskLe:
+    return bit | (bit - 1);
+  case Special::LanemaskGt:
+    return ~(bit | (bit - 1));
+  case Special::LanemaskGe:
+    return ~(bit - 1);
+  default: // %tid
     block.thread(warp, lane, thread);
-    uint32_t bit = 1u << lane, value = 0;
-    int index = int(special);
-    if (index <= int(Special::TidZ))
-      value = thread[index];
-    else if (index <= int(Special::NtidZ))
-      value = shape.threads[index - int(Special::NtidX)];
-    else if (index <= int(Special::CtaidZ))
-      value = block.id[index - int(Special::CtaidX)];
-    else if (index <= int(Special::NctaidZ))
-      value = shape.grid[index - int(Special::NctaidX)];
-    switch (special) {
-    case Special::LaneId:
-      value = uint32_t(lane);
-      break;
-    case Special::WarpId:
-      value = uint32_t(warp.index);
-      break;
-    case Special::NwarpId:
-      value = warpsOfMultiprocessor(launch.options->arch);
-      break;
-    case Special::SmId:
-      value =
-          uint32_t(block.linear % uint64_t(launch.options->multiprocessors));
-      break;
-    case Special::NsmId:
-      value = uint32_t(launch.options->multiprocessors);
-      break;
-    case Special::LanemaskEq:
-      value = bit;
-      break;
-    case Special::LanemaskLt:
-      value = bit - 1;
-      break;
-    case Special::LanemaskLe:
-      value = bit | (bit - 1);
-      break;
-    case Special::LanemaskGt:
-      value = ~(bit | (bit - 1));
-      break;
-    case Special::LanemaskGe:
-      value = ~(bit - 1);
-      break;
-    case Special::DynamicShared:
-      value = shape.dynamicSharedBytes;
-      break;
-    case Special::TotalShared:
-      value = uint32_t(shared);
-      break;
-    case Special::GridId:
-      warp.lanes<uint64_t>(place)[lane] = launch.memory->races.launch();
-      continue;
-    default:
-      break;
-    }
-    warp.lanes<uint32_t>(place)[lane] = value;
+    return thread[int(special)];
+  }
+}
+
+/// The value of a special register that all lanes share; none if they do not.
+static std::optional<uint32_t>
+sharedSpecial(const Block &block, const Warp &warp, Special special) {
+  const Launch &launch = *warp.launch;
+  const LaunchShape &shape = launch.shape;
+  int index = int(special);
+  if (index <= int(Special::TidZ))
+    return std::nullopt;
+  if (index <= int(Special::NtidZ))
+    return shape.threads[index - int(Special::NtidX)];
+  if (index <= int(Special::CtaidZ))
+    return block.id[index - int(Special::CtaidX)];
+  if (index <= int(Special::NctaidZ))
+    return shape.grid[index - int(Special::NctaidX)];
+  switch (special) {
+  case Special::WarpId:
+    return uint32_t(warp.index);
+  case Special::NwarpId:
+    return warpsOfMultiprocessor(launch.options->arch);
+  case Special::SmId:
+    return uint32_t(block.linear % uint64_t(launch.options->multiprocessors));
+  case Special::NsmId:
+    return uint32_t(launch.options->multiprocessors);
+  case Special::DynamicShared:
+    return shape.dynamicSharedBytes;
+  case Special::TotalShared:
+    return uint32_t(block.shared.size());
+  case Special::LaneId:
+  case Special::LanemaskEq:
+  case Special::LanemaskLt:
+  case Special::LanemaskLe:
+  case Special::LanemaskGt:
+  case Special::LanemaskGe:
+    return std::nullopt;
+  default:
+    return 0;
+  }
+}
+
+static void setSpecial(Warp &warp, Special special, Place place) {
+  const Block &block = *warp.block;
+  if (special == Special::GridId) {
+    std::fill_n(warp.lanes<uint64_t>(place), kLanes,
+                warp.launch->memory->races.launch());
+  } else if (std::optional<uint32_t> value =
+                 sharedSpecial(block, warp, special)) {
+    std::fill_n(warp.lanes<uint32_t>(place), kLanes, *value);
+  } else {
+    for (int lane = 0; lane < kLanes; ++lane)
+      warp.lanes<uint32_t>(place)[lane] =
+          laneSpecial(block, warp, special, lane);
   }
   warp.written[place / kUnit] = ~0u;
 }

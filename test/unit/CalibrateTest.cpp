@@ -87,7 +87,7 @@ TEST(Calibrate, NoticesAnotherThreadPool) {
   std::vector<std::thread> others;
   for (int cpu : physicalCores())
     others.emplace_back([&, cpu] {
-      PinnedHere pinned(cpu);
+      PinnedHere pinned({&cpu, 1});
       while (!done)
         ;
     });

@@ -40,10 +40,10 @@ protected:
   Executor makeExecutor(int32_t team, std::vector<int> nodes = {},
                         TeamSensors sensors = {}) {
     const fb::Device &device = *plan_->table().devices()->Get(0);
-    StatusOr<Executor> executor =
-        Executor::create(*WorkerPool::create(team),
-                         {device.worker_bytes(), device.scratch_bytes()}, nodes,
-                         std::move(sensors));
+    StatusOr<Executor> executor = Executor::create(
+        *WorkerPool::create(team),
+        {device.worker_bytes(), device.scratch_bytes()},
+        {.nodes = std::move(nodes), .sensors = std::move(sensors)});
     EXPECT_TRUE(executor.isOk()) << executor.status().message();
     return *std::move(executor);
   }
@@ -118,7 +118,7 @@ TeamSensors restlessSensors() {
           },
           [=] { // Half a core of every window, or none.
             bool busy = state->readings++ / 7 % 2 == 0;
-            return state->queued += busy ? 0.008 : 0;
+            return CpuLoad{state->queued += busy ? 0.008 : 0};
           }};
 }
 

@@ -1,6 +1,7 @@
 // How much memory a process may use, by control groups simulated with files.
 #include "runtime/base/HostCpu.h"
 
+#include "runtime/base/ControlGroups.h"
 #include "test/support/TempDir.h"
 
 #include <filesystem>
@@ -51,6 +52,51 @@ TEST_F(MemoryLimitTest, InAContainerTheRootHasIt) {
   write("proc/self/cgroup", "0::/\n");
   write("sys/fs/cgroup/memory.max", "3000000\n");
   EXPECT_EQ(limit().bytes, 3000000u);
+}
+
+class CpuQuotaTest : public MemoryLimitTest {
+protected:
+  double quota() { return cpuQuota(folder_.file("sys"), folder_.file("proc")); }
+};
+
+TEST_F(CpuQuotaTest, WithoutAGroupThereIsNone) {
+  EXPECT_EQ(quota(), 0);
+  write("sys/fs/cgroup/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), 0);
+  write("sys/fs/cgroup/cpu.max", "nonsense\n");
+  EXPECT_EQ(quota(), 0);
+  write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  EXPECT_EQ(quota(), 1.5);
+}
+
+TEST_F(CpuQuotaTest, TheLeastOfTheGroupAndItsParentsCounts) {
+  write("proc/self/cgroup", "0::/a.slice/b\n");
+  write("sys/fs/cgroup/a.slice/b/cpu.max", "400000 100000\n");
+  EXPECT_EQ(quota(), 4);
+  write("sys/fs/cgroup/a.slice/cpu.max", "25000 10000\n");
+  EXPECT_EQ(quota(), 2.5);
+  write("sys/fs/cgroup/other/cpu.max", "10000 100000\n");
+  EXPECT_EQ(quota(), 2.5);
+}
+
+TEST_F(CpuQuotaTest, Version1OfControlGroups) {
+  write("proc/self/cgroup", "7:memory:/m\n4:cpu,cpuacct:/a/b\n1:name=x:/c\n");
+  std::string folder = "sys/fs/cgroup/cpu,cpuacct/a/";
+  write(folder + "b/cpu.cfs_quota_us", "-1\n");
+  write(folder + "b/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 0);
+  write(folder + "cpu.cfs_quota_us", "50000\n");
+  write(folder + "cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 0.5);
+  // Some systems mount each controller under its own name.
+  write("proc/self/cgroup", "1:cpuset:/s\n2:cpu:/x\n");
+  write("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "300000\n");
+  write("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 3);
+  // The groups of other controllers, such as cpuset, do not count.
+  write("sys/fs/cgroup/cpu/s/cpu.cfs_quota_us", "1000\n");
+  write("sys/fs/cgroup/cpu/s/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 3);
 }
 
 TEST_F(MemoryLimitTest, Version1OfControlGroups) {

@@ -194,7 +194,7 @@ TEST_F(NodeUseTest, OneNodeIsTheOneWithTheMostCores) {
   std::erase_if(allowed, [](const CpuPlace &place) { return place.core == 2; });
   NodeUse one = used(fb::NodeUse::One, {}, allowed);
   EXPECT_TRUE(one.pin && !one.copyWeights);
-  EXPECT_EQ(one.threads, 4);
+  EXPECT_EQ(one.threads, 0);
   EXPECT_EQ(one.topology.size(), 8u);
   for (const CpuPlace &place : one.topology)
     EXPECT_EQ(place.node, 1);

@@ -3,6 +3,7 @@
 
 #include "test/support/TempDir.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -101,6 +102,89 @@ TEST_F(TopologyTest, NodesMayHaveGapsAndNoCpus) {
   EXPECT_EQ(countMemoryNodes(folder_.path()), 3);
   EXPECT_EQ(placeWorkers(read(upTo(4)), 4),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {2, 2}, {3, 2}}));
+}
+
+/// 8 performance cores with two threads each, CPUs 0-15, and 16 efficiency
+/// cores, CPUs 16-31, as a Core i9-14900K numbers them.
+class HybridTest : public TopologyTest {
+protected:
+  void SetUp() override {
+    for (int cpu = 0; cpu < 32; ++cpu) {
+      std::string folder = "cpu/cpu" + std::to_string(cpu);
+      int core = cpu < 16 ? cpu / 2 * 2 : cpu;
+      write(folder + "/topology/thread_siblings_list",
+            cpu < 16 ? std::to_string(core) + "-" + std::to_string(core + 1)
+                     : std::to_string(cpu));
+    }
+  }
+  void writeEach(const std::string &name, const std::string &fast,
+                 const std::string &slow) {
+    for (int cpu = 0; cpu < 32; ++cpu)
+      write("cpu/cpu" + std::to_string(cpu) + name, cpu < 16 ? fast : slow);
+  }
+  /// Describes the kinds as Intel's performance counters are named.
+  void listKinds() {
+    std::filesystem::create_directories(folder_.path() + "/devices/cpu_atom");
+    std::filesystem::create_directories(folder_.path() + "/devices/cpu_core");
+    folder_.write("devices/cpu_core/cpus", "0-15\n");
+    folder_.write("devices/cpu_atom/cpus", "16-31\n");
+  }
+  /// Returns the CPUs of workers without their nodes.
+  static std::vector<int> places(const Topology &topology, int workers) {
+    std::vector<int> cpus;
+    for (WorkerPlace place : placeWorkers(topology, workers))
+      cpus.push_back(place.cpu);
+    return cpus;
+  }
+};
+
+TEST_F(HybridTest, CapacitiesAreTheSystems) {
+  writeEach("/cpu_capacity", "1024\n", "623\n");
+  // The two favoured cores are no kind of their own.
+  write("cpu/cpu8/cpu_capacity", "1009\n");
+  Topology topology = read(upTo(32));
+  EXPECT_EQ(topology[0].capacity, 1024);
+  EXPECT_EQ(topology[8].capacity, 1024);
+  EXPECT_EQ(topology[31].capacity, 623);
+  EXPECT_EQ(teamMarks(topology), (std::vector<int>{8, 24, 32}));
+}
+
+TEST_F(HybridTest, KindsAndClocksStandInForCapacities) {
+  listKinds();
+  writeEach("/cpufreq/cpuinfo_max_freq", "6000000\n", "4500000\n");
+  Topology topology = read(upTo(32));
+  EXPECT_EQ(topology[0].capacity, 1024);
+  EXPECT_EQ(topology[16].capacity, 512); // 2/3 of the work at 3/4 of the clock
+  // Where all cores are of one kind, clocks do not make kinds.
+  folder_.write("devices/cpu_atom/cpus", "\n");
+  EXPECT_EQ(read(upTo(32))[16].capacity, 1024);
+}
+
+TEST_F(HybridTest, FastCoresThenSlowOnesThenSiblings) {
+  listKinds();
+  Topology topology = read(upTo(32));
+  EXPECT_EQ(places(topology, 8), (std::vector<int>{0, 2, 4, 6, 8, 10, 12, 14}));
+  std::vector<int> all = places(topology, 32);
+  EXPECT_EQ(all[8], 16);
+  EXPECT_EQ(all[23], 31);
+  EXPECT_EQ(all[24], 1);
+  EXPECT_EQ(all[31], 15);
+}
+
+TEST_F(HybridTest, WorkersStayOnTheirKindOfCore) {
+  EXPECT_TRUE(workerCpus(read(upTo(32)), 32).empty()) << "any CPU will do";
+  listKinds();
+  std::vector<std::vector<int>> cpus = workerCpus(read(upTo(32)), 10);
+  ASSERT_EQ(cpus.size(), 10u);
+  EXPECT_EQ(cpus[7], upTo(16));
+  EXPECT_EQ(cpus[8].front(), 16);
+  EXPECT_EQ(cpus[9].size(), 16u);
+}
+
+TEST_F(TopologyTest, MarksAreCoresAndCpus) {
+  describeTwoSockets();
+  EXPECT_EQ(teamMarks(read(upTo(16))), (std::vector<int>{8, 16}));
+  EXPECT_EQ(teamMarks(read(upTo(8))), std::vector<int>{8});
 }
 
 TEST(ThisMachineTest, HasPlacesForItsCpus) {

@@ -146,7 +146,7 @@ TEST(WorkerPoolTest, PinsWorkersAndGivesTheCallerItsMaskBack) {
   std::vector<int> before = cpusOfThisThread();
   int here = before.back();
   StatusOr<std::unique_ptr<WorkerPool>> pool =
-      WorkerPool::create(2, std::vector<int>{here, here});
+      WorkerPool::create(2, std::vector<std::vector<int>>{{here}, {here}});
   ASSERT_TRUE(pool.isOk());
   EXPECT_EQ(cpusOfThisThread(), before);
   std::vector<std::vector<int>> cpus(2);
@@ -179,16 +179,53 @@ TEST(WorkerPoolTest, QueuedTimeGrows) {
   }
 }
 
-TEST(ThreadCountTest, DefaultsToCoresAndRefusesMoreThanCpus) {
+TEST(ThreadCountTest, ANumberIsTheMostAndMoreThanCpusAreRefused) {
   CpuBudget budget{2, 4};
-  EXPECT_EQ(*resolveThreads(0, budget), 2);
-  EXPECT_EQ(*resolveThreads(4, budget), 4);
+  StatusOr<TeamRange> any = resolveThreads(0, budget);
+  EXPECT_EQ(any->least, 1);
+  EXPECT_EQ(any->first, 2);
+  EXPECT_EQ(any->most, 4);
+  EXPECT_EQ(resolveThreads(4, budget)->first, 4);
+  EXPECT_EQ(resolveThreads(4, budget)->most, 4);
+  EXPECT_EQ(resolveThreads(4, budget)->least, 1);
+  EXPECT_TRUE(resolveThreads(1, budget)->isFixed());
   for (int threads : {5, -1}) {
-    StatusOr<int> refused = resolveThreads(threads, budget);
+    StatusOr<TeamRange> refused = resolveThreads(threads, budget);
     ASSERT_FALSE(refused.isOk());
     EXPECT_EQ(refused.status().code(), StatusCode::Usage);
     EXPECT_NE(refused.status().message().find("1 to 4"), std::string::npos);
   }
+}
+
+/// Cores with two threads each.
+Topology twoThreadCores(int cores) {
+  Topology topology;
+  for (int cpu = 0; cpu < 2 * cores; ++cpu)
+    topology.push_back({cpu, cpu % cores, 0});
+  return topology;
+}
+
+TEST(ThreadCountTest, CoresAreTriedFirst) {
+  CpuBudget budget = cpuBudget(twoThreadCores(8), 0);
+  EXPECT_EQ(budget.cores, 8);
+  EXPECT_EQ(budget.cpus, 16);
+  EXPECT_EQ(resolveThreads(0, budget)->first, 8) << "siblings are not cores";
+  EXPECT_EQ(resolveThreads(0, budget)->marks, (std::vector<int>{8, 16}));
+}
+
+TEST(ThreadCountTest, AQuotaBoundsTheTeam) {
+  TeamRange range = *resolveThreads(0, cpuBudget(twoThreadCores(8), 2.5));
+  EXPECT_EQ(range.first, 3);
+  EXPECT_EQ(range.most, 3);
+  EXPECT_EQ(range.unstopped, 2);
+  EXPECT_EQ(range.marks, (std::vector<int>{3, 2}));
+  EXPECT_EQ(resolveThreads(0, cpuBudget(twoThreadCores(8), 0.3))->most, 1);
+  // The quota allows siblings, but not all of them.
+  range = *resolveThreads(0, cpuBudget(twoThreadCores(8), 12));
+  EXPECT_EQ(range.first, 8);
+  EXPECT_EQ(range.most, 12);
+  EXPECT_EQ(resolveThreads(0, cpuBudget(twoThreadCores(8), 99))->most, 16);
+  EXPECT_FALSE(resolveThreads(4, cpuBudget(twoThreadCores(8), 2.5)).isOk());
 }
 
 TEST(ThreadCountTest, ThisProcessHasACore) {

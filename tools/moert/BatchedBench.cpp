@@ -135,7 +135,7 @@ StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
                                    const std::atomic<bool> *cancel,
                                    ProgressLine &progress) {
   MOE_RETURN_IF_ERROR(checkRoom(engine, test, sequences));
-  BatchedResult result{test, sequences, engine.threads(), {}, {}};
+  BatchedResult result{test, sequences, engine.team(), {}, {}};
   StepSize step = StepSize::ofSequences(std::min(sequences, engine.batch()),
                                         test.prompt + test.gen / 2.0);
   double runs = std::ceil(double(sequences) / step.tokens);

@@ -145,7 +145,6 @@ Status runTest(Engine &engine, Sequence &sequence, const BenchFlags &flags,
     warmup.gen = std::min(test.gen, 1);
     MOE_RETURN_IF_ERROR(measure(engine, sequence, warmup).status());
   }
-  test.threads = engine.threads();
   addWork(engine, test);
   test.started = utcNow();
   addLimit(calibrator, test);
@@ -156,6 +155,7 @@ Status runTest(Engine &engine, Sequence &sequence, const BenchFlags &flags,
     test.nanoseconds.push_back(nanoseconds);
     addLimit(calibrator, test);
   }
+  test.threads = engine.team();
   return Status::ok();
 }
 
@@ -275,7 +275,7 @@ Status bench(BenchFlags &flags) {
       CalibrationOptions brief;
       brief.seconds = 0.1; // It runs once per repetition.
       MOE_ASSIGN_OR_RETURN(calibrator,
-                           Calibrator::create(engine->threads(), brief));
+                           Calibrator::create(engine->team(), brief));
     }
     if (!flags.parallel.empty()) {
       BatchedTest test{flags.prompts.front(), flags.gens.front(),

@@ -1,5 +1,6 @@
 // moert devices: lists the devices on which plans can run here.
 #include "kernels/Registry.h"
+#include "runtime/base/ControlGroups.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
@@ -12,7 +13,10 @@
 #include "tools/moert/Options.h"
 
 #include <fmt/format.h>
+#include <functional>
+#include <map>
 #include <memory>
+#include <set>
 
 namespace moert {
 
@@ -24,11 +28,27 @@ struct DevicesFlags {
   bool json = false;
 };
 
+/// Returns the kinds of cores that this process may use, the fastest first.
+Json coreKinds(const Topology &topology) {
+  std::map<int, std::set<int>, std::greater<>> kinds;
+  for (const CpuPlace &place : topology)
+    kinds[place.capacity].insert(place.core);
+  Json list = Json::array();
+  for (const auto &[capacity, cores] : kinds)
+    list.push_back({{"cores", cores.size()},
+                    {"capacity", double(capacity) / kFullCapacity}});
+  return list;
+}
+
 Json describeCpu() {
   MemoryLimit memory = hostMemoryLimit();
+  Topology topology = readTopology(allowedCpus());
   return {{"title", escaped(cpuModelName())},
           {"isa", moek::isaName(bestHostIsa())},
           {"cores", physicalCores().size()},
+          {"core_kinds", coreKinds(topology)},
+          {"cpus", topology.size()},
+          {"cpu_quota", cpuQuota()},
           {"memory_nodes", countMemoryNodes()},
           {"memory_bytes", memory.bytes},
           {"limit", memory.isControlGroup ? "control group" : "machine"}};
@@ -70,14 +90,31 @@ Json describeAll(const DevicesFlags &flags) {
   return object;
 }
 
+/// Returns text such as "24 cores (8, and 16 at 0.61 of their speed), 32 CPUs".
+std::string coresText(const Json &cpu) {
+  std::string text = counted(cpu["cores"].get<uint64_t>(), "core");
+  if (const Json &kinds = cpu["core_kinds"]; kinds.size() > 1) {
+    text += fmt::format(" ({}", kinds[0]["cores"].get<uint64_t>());
+    for (size_t i = 1; i < kinds.size(); ++i)
+      text += fmt::format(", and {} at {:.2f} of their speed",
+                          kinds[i]["cores"].get<uint64_t>(),
+                          kinds[i]["capacity"].get<double>());
+    text += ")";
+  }
+  if (cpu["cpus"] != cpu["cores"])
+    text += ", " + counted(cpu["cpus"].get<uint64_t>(), "CPU");
+  if (double quota = cpu["cpu_quota"].get<double>(); quota > 0)
+    text += fmt::format(", a quota of {:.3g} CPUs", quota);
+  return text;
+}
+
 void printDevices(const Json &devices) {
   auto bytes = [](const Json &value) {
     return humanBytes(value.get<double>());
   };
   const Json &cpu = devices["cpu"];
   moetool::print("cpu0: {}: {}, {}, {} of memory{}\n",
-                 cpu["title"].get<std::string>(),
-                 counted(cpu["cores"].get<uint64_t>(), "core"),
+                 cpu["title"].get<std::string>(), coresText(cpu),
                  cpu["isa"].get<std::string>(), bytes(cpu["memory_bytes"]),
                  cpu["limit"] == "machine" ? "" : " (of its control group)");
   for (const Json &gpu : devices["gpus"]) {

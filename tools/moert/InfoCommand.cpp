@@ -61,8 +61,10 @@ Json gpuJson(const fb::Plan &plan, uint32_t index) {
 
 /// Describes the memory needed to run with the default number of threads.
 Json describeMemory(const Plan &plan) {
-  MemoryFit fit = memoryFit(plan, readCpuBudget().cores, /*copyWeights=*/false,
-                            hostMemoryLimit());
+  // A request of no number cannot fail.
+  int workers = workersFor(plan.table(), 0, readCpuBudget())->most;
+  MemoryFit fit =
+      memoryFit(plan, workers, /*copyWeights=*/false, hostMemoryLimit());
   const MemoryNeed &need = fit.need;
   return {{"weight_bytes", need.weights},
           {"kv_bytes", need.kv},
@@ -278,7 +280,7 @@ void printInfo(const Json &info) {
 Status showInfo(const InfoFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
   EngineOptions options = flags.engine.options;
-  LadderMachine machine{.threads = readCpuBudget().cores,
+  LadderMachine machine{.threads = resolveThreads(0, readCpuBudget())->most,
                         .models = options.files.models};
   MOE_ASSIGN_OR_RETURN(RungChoice rung, takeRung(plan, options.rung, machine));
   options.rung.number = rung.number;

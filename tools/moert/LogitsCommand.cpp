@@ -127,7 +127,7 @@ Status writeLogits(LogitsFlags &flags) {
     moetool::printDocument({{"out", flags.out},
                             {"tokens", flags.tokens.size()},
                             {"vocab", engine->vocab()},
-                            {"threads", engine->threads()}});
+                            {"threads", engine->team()}});
   return Status::ok();
 }
 } // namespace

@@ -65,7 +65,7 @@ Status profile(ProfileFlags &flags) {
   if (!flags.noLimits) {
     progress.show("measuring this machine");
     MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
-                         Calibrator::create(engine->threads()));
+                         Calibrator::create(engine->team()));
     setting.limits = calibrator.measure();
   }
   progress.show("warm-up");

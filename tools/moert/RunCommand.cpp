@@ -117,7 +117,7 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
       {"decode_seconds", stats.decodeSeconds},
       {"prompt_ts", stats.promptRate()},
       {"decode_ts", stats.decodeRate()},
-      {"threads", engine.threads()}};
+      {"threads", engine.team()}};
   if (!reply.reasoning.empty())
     object["reasoning"] = reply.reasoning;
   if (std::string note = cutNote(stats, engine, wanted); !note.empty())

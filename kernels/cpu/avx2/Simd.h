@@ -27,6 +27,8 @@ struct Simd : Folded<Simd> {
   using Q8Products = MOE_ISA::Q8Products;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
+  /// 12 sums, 3 keys and a query take 16 registers.
+  static constexpr int kDotHeads = 4, kDotKeys = 3;
   static constexpr int kFloatTokens = 2; ///< 8 sums in 16 registers.
 
   MOE_INLINE static __m256i first(int lanes) {

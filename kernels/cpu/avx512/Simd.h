@@ -27,6 +27,9 @@ struct Simd : Folded<Simd> {
   using Q8Products = avx512::Q8Products;
   static constexpr int kWidth = 16;
   static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
+  /// 24 sums, 3 keys and a query take 28 of 32 registers. A key is converted
+  /// once for 8 heads, because that takes the ports of multiply-adds.
+  static constexpr int kDotHeads = 8, kDotKeys = 3;
   static constexpr int kFloatTokens = 6; ///< 24 sums in 32 registers.
 
   MOE_INLINE static __mmask16 first(int lanes) {

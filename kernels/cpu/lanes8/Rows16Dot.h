@@ -222,12 +222,16 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
                     Simd::load(rows[t].scale + block)));
 #pragma GCC unroll 1
   for (int half = 0; half < 2; half += H) {
-    Floats parts[H][T], minima[H][T];
+    Floats parts[H][T], dMin[H];
+    [[maybe_unused]] Floats minima[H][T];
 #pragma GCC unroll 2
-    for (int h = 0; h < H; ++h)
+    for (int h = 0; h < H; ++h) {
+      if constexpr (Tile::kOffsetSub != 0)
+        dMin[h] = Tile::factor(tile, 1, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t)
         parts[h][t] = minima[h][t] = Simd::zero();
+    }
 #pragma GCC unroll 1
     for (int s = 0; s < 8; ++s) {
       prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
@@ -236,9 +240,10 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
         Ints minimaPairs;
-        Floats minimum;
+        Floats offset;
         if constexpr (Tile::kOffsetSub == 32)
-          minimum = Tile::minimum(tile, integers, s, 0, half + h);
+          offset =
+              Simd::mul(dMin[h], Tile::minimum(tile, integers, s, 0, half + h));
         if constexpr (Tile::kOffsetSub == 16)
           minimaPairs = Tile::pairMinima(tile, s, half + h);
 #pragma GCC unroll 4
@@ -246,8 +251,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
           Floats xScale = Simd::set(rows[t].scale[block + s]);
           parts[h][t] = Simd::fma(dots[h][t], xScale, parts[h][t]);
           if constexpr (Tile::kOffsetSub == 32)
-            minima[h][t] =
-                Simd::fma(minimum, Simd::set(xSums[t][s]), minima[h][t]);
+            sums[half + h][t] =
+                Simd::fnma(offset, Simd::set(xSums[t][s]), sums[half + h][t]);
           if constexpr (Tile::kOffsetSub == 16)
             minima[h][t] =
                 Simd::fma(toFloats(pairProducts(
@@ -263,8 +268,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
       for (int t = 0; t < T; ++t) {
         Floats &sum = sums[half + h][t];
         sum = Simd::fma(d, parts[h][t], sum);
-        if constexpr (Tile::kOffsetSub != 0)
-          sum = Simd::fnma(Tile::factor(tile, 1, half + h), minima[h][t], sum);
+        if constexpr (Tile::kOffsetSub == 16)
+          sum = Simd::fnma(dMin[h], minima[h][t], sum);
       }
     }
   }

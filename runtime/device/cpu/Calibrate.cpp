@@ -34,7 +34,7 @@ StatusOr<Calibrator> Calibrator::create(int threads,
   Calibrator calibrator;
   calibrator.options_ = options;
   MOE_ASSIGN_OR_RETURN(calibrator.pool_,
-                       WorkerPool::create(threads, physicalCores()));
+                       WorkerPool::create(threads, eachCore()));
   uint64_t total =
       options.readBytes != 0 ? options.readBytes : defaultReadBytes(threads);
   constexpr uint64_t page = 4096;

@@ -26,9 +26,7 @@ Status CpuDevice::reserve() {
   MOE_ASSIGN_OR_RETURN(
       executor_, Executor::create(std::move(pool),
                                   {table.worker_bytes(), table.scratch_bytes()},
-                                  options_.nodes));
-  if (options_.useAllWorkersAlways)
-    executor_->useAllWorkers();
+                                  {options_.nodes, options_.range}));
   return Status::ok();
 }
 

@@ -15,14 +15,14 @@
 namespace moert {
 
 struct CpuDeviceOptions {
-  int32_t team = 1;
+  int32_t team = 1; ///< Number of workers.
   FirstWorker first = FirstWorker::Caller;
-  /// The CPUs of the workers and their memory nodes; empty if workers are not
-  /// pinned. See WorkerPool::create() and makeWorkers().
-  std::vector<int> cpus, nodes;
-  /// Runs every step with all workers, because other devices run at the same
-  /// time.
-  bool useAllWorkersAlways = false;
+  /// The CPUs of the workers, for WorkerPool::create().
+  std::vector<std::vector<int>> cpus;
+  /// Their memory nodes, for makeWorkers(); empty if workers are not pinned.
+  std::vector<int> nodes;
+  /// How many of them run a step.
+  TeamRange range = TeamRange::fixed(1);
   /// For tests: changes instructions when they are bound to this number of
   /// workers, for example to delay them.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
@@ -43,6 +43,9 @@ public:
               StepEvents *events) override;
   std::byte *hostArena() const override { return arena_.data(); }
   int32_t threads() const override { return options_.team; }
+  int32_t team() const override {
+    return executor_ ? executor_->lastTeam() : options_.range.first;
+  }
   bool borrowsCaller() const override {
     return options_.first == FirstWorker::Caller;
   }

@@ -29,9 +29,7 @@ void addSecondsSince(double &before, double &sum) {
 } // namespace
 
 StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
-                                    WorkerMemory memory,
-                                    std::span<const int> nodes,
-                                    TeamSensors sensors) {
+                                    WorkerMemory memory, TeamOptions options) {
   Executor executor;
   // Each worker has whole pages: no two workers share a cache line, and first
   // touch places a worker's memory on its own node.
@@ -46,30 +44,30 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
   MOE_ASSIGN_OR_RETURN(
       executor.memory_,
       HostMemory::allocate(total.value(), "the workers' memory"));
-  executor.workers_ = makeWorkers(pool->team(), nodes);
+  executor.workers_ = makeWorkers(pool->team(), options.nodes);
   for (moek::Worker &worker : executor.workers_) {
     std::byte *own = executor.memory_.data() + worker.index * stride.value();
     executor.buffers_.push_back(own);
     worker.scratch = own + buffers.value();
   }
-  bool oneNode = nodes.empty() || nodes.front() == nodes.back();
-  executor.policies_.assign(
-      2, TeamPolicy(pool->team(), oneNode ? 1 : pool->team()));
-  executor.sensors_ = std::move(sensors);
+  TeamRange range =
+      options.range.value_or(TeamRange{1, pool->team(), pool->team()});
+  if (!options.nodes.empty() && options.nodes.front() != options.nodes.back())
+    range = TeamRange::fixed(pool->team());
+  executor.lastTeam_ = range.first;
+  executor.policies_.assign(2, TeamPolicy(std::move(range)));
+  executor.sensors_ = std::move(options.sensors);
   if (!executor.sensors_.now)
     executor.sensors_.now = secondsNow;
-  if (!executor.sensors_.queued)
-    executor.sensors_.queued = [pool = pool.get()] {
-      return pool->secondsQueued();
+  if (!executor.sensors_.load)
+    executor.sensors_.load = [pool = pool.get(),
+                              free = std::make_shared<FreeCpus>()] {
+      return CpuLoad{pool->secondsQueued(), free->count()};
     };
   executor.pool_ = std::move(pool);
   executor.job_ = std::make_unique<Job>();
   executor.share_ = std::make_unique<Share>();
   return executor;
-}
-
-void Executor::useAllWorkers() {
-  policies_.assign(2, TeamPolicy(pool_->team(), pool_->team()));
 }
 
 TeamPolicy &Executor::policyFor(const moek::Step &step) {
@@ -117,7 +115,7 @@ Status Executor::end() {
   TeamPolicy &policy = policies_[lastPolicy_];
   StepKind kind{job_->phase->instructions.data(), job_->step->tokens};
   if (policy.ran(kind, job_->beginSeconds, sensors_.now()))
-    policy.decide(sensors_.queued());
+    policy.decide(sensors_.load());
   return Status::ok();
 }
 

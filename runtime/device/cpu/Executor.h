@@ -5,8 +5,8 @@
 // If the plan has several queues, they also wait for events of other queues and
 // signal their own.
 //
-// If other programs keep cores busy, a step may leave out some workers
-// (TeamPolicy). The choice of workers changes no bit of the results.
+// A step may leave out some workers (TeamPolicy). The choice of workers changes
+// no bit of the results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,25 +36,28 @@ struct WorkerMemory {
 /// Measurements that the number of workers is chosen by; tests supply their
 /// own.
 struct TeamSensors {
-  std::function<double()> now;    ///< Seconds on a steady clock.
-  std::function<double()> queued; ///< See WorkerPool::secondsQueued().
+  std::function<double()> now; ///< Seconds on a steady clock.
+  std::function<CpuLoad()> load;
+};
+
+/// How the workers of an executor share the steps.
+struct TeamOptions {
+  /// See makeWorkers(). With several nodes, all workers run every step, because
+  /// each node's memory holds the weights that its own workers read.
+  std::vector<int> nodes = {};
+  /// At most all workers of the pool; none: from one to all of them.
+  std::optional<TeamRange> range = {};
+  /// The default is the clock, the pool and the system.
+  TeamSensors sensors = {};
 };
 
 class Executor {
 public:
-  /// For `nodes` see makeWorkers(). With several nodes, all workers run every
-  /// step, because each node's memory holds the weights that its own workers
-  /// read. Without `sensors`, the clock and `pool` are used.
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
                                    WorkerMemory memory,
-                                   std::span<const int> nodes = {},
-                                   TeamSensors sensors = {});
+                                   TeamOptions options = {});
   Executor(Executor &&) = default;
   Executor &operator=(Executor &&) = default;
-
-  /// Makes all workers run every step from now on. If another executor runs at
-  /// the same time, step times do not show the best number of workers.
-  void useAllWorkers();
 
   /// Runs one step. `step` must be within the phase's token range. Returns
   /// Cancelled if `cancel` (may be null) was set before the last barrier: all
@@ -76,7 +80,7 @@ public:
 
   /// Number of workers.
   int32_t threads() const { return pool_->team(); }
-  /// Number of workers that ran the last step.
+  /// Number of workers that ran the last step, or would run the first.
   int32_t lastTeam() const { return lastTeam_; }
 
   /// Each worker's memory for buffers.

@@ -76,8 +76,7 @@ StatusOr<KernelBench> KernelBench::create(int threads,
                                           const KernelRateOptions &options) {
   KernelBench bench;
   bench.options_ = options;
-  MOE_ASSIGN_OR_RETURN(bench.pool_,
-                       WorkerPool::create(threads, physicalCores()));
+  MOE_ASSIGN_OR_RETURN(bench.pool_, WorkerPool::create(threads, eachCore()));
   uint64_t share = memoryBytesFor(threads, options.memoryBytes) /
                    uint64_t(threads) / 4096 * 4096;
   share = std::max(share, kLeastBytes / uint64_t(threads) / 4096 * 4096 + 4096);

@@ -4,20 +4,22 @@
 #define MOE_RUNTIME_DEVICE_CPU_PINNING_H
 
 #include <sched.h>
+#include <span>
 
 namespace moert {
 
-/// Pins the calling thread to `cpu` while it lives, and restores its affinity
-/// mask at the end; -1 changes nothing. Pinning is an optimisation: if the
+/// Keeps the calling thread on `cpus` while it lives, and restores its affinity
+/// mask at the end; none changes nothing. Pinning is an optimisation: if the
 /// system refuses, the thread stays unpinned.
 class PinnedHere {
 public:
-  explicit PinnedHere(int cpu) {
-    if (cpu < 0 || ::sched_getaffinity(0, sizeof(before_), &before_) != 0)
+  explicit PinnedHere(std::span<const int> cpus) {
+    if (cpus.empty() || ::sched_getaffinity(0, sizeof(before_), &before_) != 0)
       return;
     cpu_set_t mask;
     CPU_ZERO(&mask);
-    CPU_SET(cpu, &mask);
+    for (int cpu : cpus)
+      CPU_SET(cpu, &mask);
     pinned_ = ::sched_setaffinity(0, sizeof(mask), &mask) == 0;
   }
   ~PinnedHere() {

@@ -30,6 +30,23 @@ private:
   int thread_ = 0;
 };
 
+/// Tells how many CPUs of the machine have nothing to do.
+class FreeCpus {
+public:
+  FreeCpus();
+  ~FreeCpus();
+  FreeCpus(const FreeCpus &) = delete;
+  FreeCpus &operator=(const FreeCpus &) = delete;
+
+  /// Returns the number of CPUs minus that of threads that run or could run at
+  /// this moment; 0 if the system does not say. Takes a few microseconds.
+  double count() const;
+
+private:
+  int file_; ///< /proc/loadavg, or -1.
+  int cpus_;
+};
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_DEVICE_CPU_QUEUETIME_H

@@ -1,24 +1,31 @@
-//===- TeamPolicy.h - Leaves busy cores to other programs -------*- C++ -*-===//
+//===- TeamPolicy.h - Chooses the workers of the next step ------*- C++ -*-===//
 //
-// Workers synchronise at barriers every few microseconds. If another process
-// uses one of their cores, the worker there runs half of the time, in time
-// slices of milliseconds, and all others wait for it: fewer workers, which
-// leave that core alone, are faster. When workers have to wait for CPUs, the
-// policy therefore tries smaller teams, keeps the fastest, and looks again
-// later.
+// Workers synchronise at barriers every few microseconds, so a step is as slow
+// as the slowest of its workers, and more of them are not always faster: memory
+// may have been saturated before, the last ones may be efficiency cores or
+// hyper-thread siblings, another process may use one of their cores (its worker
+// then runs half of the time, in time slices of milliseconds), or a quota may
+// stop all of them until its period ends.
+//
+// The policy finds the fastest number of workers and keeps it current. It looks
+// at other teams for short windows of time (TeamSearch): at the start, now and
+// then at a neighbour, at once when workers have to wait for CPUs or steps have
+// become slower, and when CPUs that were taken are free again. Looks at slower
+// teams may cost a hundredth of the time.
 //
 // The policy decides between steps and reads no clock: it is given the times of
-// steps and how long workers waited for a CPU. On a machine without other load
-// it always uses the full team and costs nothing.
+// steps and what the system says of the load.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_TEAMPOLICY_H
 #define MOE_RUNTIME_DEVICE_CPU_TEAMPOLICY_H
 
+#include "runtime/device/cpu/TeamSearch.h"
+#include "runtime/device/cpu/ThreadCount.h"
+
 #include <cstddef>
-#include <cstdint>
-#include <vector>
+#include <optional>
 
 namespace moert {
 
@@ -31,11 +38,21 @@ struct StepKind {
   bool operator==(const StepKind &) const = default;
 };
 
+/// What the system says of the load.
+struct CpuLoad {
+  /// Sum over all workers of the seconds that they could have run but had no
+  /// CPU, counted from any fixed moment; always 0 if the system does not say.
+  double queued = 0;
+  /// CPUs of the machine minus threads that run or could run now; 0 if the
+  /// system does not say. A hint only: it may include CPUs that this process
+  /// may not use.
+  double free = 0;
+};
+
 class TeamPolicy {
 public:
-  /// The policy chooses among `least` to `full` workers, 1 <= least <= full.
-  explicit TeamPolicy(int32_t full, int32_t least = 1)
-      : full_(full), least_(least), team_(full) {}
+  explicit TeamPolicy(TeamRange range)
+      : range_(std::move(range)), team_(range_.first), home_(range_.first) {}
 
   /// Number of workers for the next step.
   int32_t team() const { return team_; }
@@ -44,10 +61,7 @@ public:
   /// clock. Returns true if decide() has to be called before the next step.
   [[nodiscard]] bool ran(const StepKind &kind, double begin, double end);
 
-  /// `queued` is the sum over all workers of the seconds that they could have
-  /// run but had no CPU, counted from any fixed moment. If the system does not
-  /// report it, it is always 0, and the team stays full.
-  void decide(double queued);
+  void decide(const CpuLoad &load);
 
   /// Ends the current window, because steps of other policies follow.
   void pause() { open_ = false; }
@@ -55,28 +69,42 @@ public:
   /// Minimum time over which a team is judged. It covers several time slices of
   /// the scheduler (1.4 ms on two cores, 3 ms on many).
   static constexpr double kWindowSeconds = 0.01;
-  /// Average number of workers without a CPU above which smaller teams are
-  /// tried.
-  static constexpr double kMissing = 0.2;
-  /// A choice is kept for this time, or for this multiple of the time that the
-  /// search took, whichever is longer ...
+  /// The same if a quota stops one of the teams: several of its periods, which
+  /// are 100 ms in practice.
+  static constexpr double kStoppedSeconds = 0.5;
+  /// A choice is kept for this time, and for up to kMaxPatience times as long
+  /// if searches keep finding the same team. While CPUs are taken, it is kept
+  /// for a shorter time, but kLookShare holds for each search.
   static constexpr double kHoldSeconds = 0.1;
-  static constexpr double kHoldSearches = 8;
-  /// ... and for up to this multiple of it if later searches found the same
-  /// team.
-  static constexpr double kMaxPatience = 8;
+  static constexpr double kMaxPatience = 64, kMostBackPatience = 8;
+  /// Fraction of the time that looks at slower teams may cost, and seconds that
+  /// they may cost at the start and at once.
+  static constexpr double kLookShare = 0.01;
+  static constexpr double kFirstCredit = 0.05, kMostCredit = 1;
+  /// Workers whose CPUs are used by others are called back if the system
+  /// reports a free CPU in so many windows in a row.
+  static constexpr int kFreeWindows = 3;
+  /// Steps have become slower if their speed was below kSlower of the average
+  /// in kSlowWindows windows in a row.
+  static constexpr double kSlower = 0.8;
+  static constexpr int kSlowWindows = 5;
 
 private:
-  /// Performance of a team in a window.
-  struct Sample {
-    int32_t team = 0;
-    double seconds = 0;
-    double speed = 0;   ///< Work per second, weighted by Cost.
-    double missing = 0; ///< Average number of workers without a CPU.
+  /// Why a search began.
+  enum class Cause {
+    Start,
+    Neighbour, ///< Time has passed.
+    Disturbed, ///< Workers have no CPU, or steps have become slower.
+    Back,      ///< Taken CPUs may be free again.
   };
-  void judge(const Sample &sample);
+  void watch(const TeamSample &sample, double free);
+  void lookAround(const TeamSample &sample);
+  void begin(Cause cause, const TeamSample &base, std::vector<int32_t> teams);
   void settle();
-  int32_t smallerThan(const Sample &sample) const;
+  bool hasSlowed(const TeamSample &sample);
+  double windowSeconds() const;
+  bool isAffordable(const TeamSample &base, int32_t team) const;
+  std::vector<int32_t> neighbours() const;
 
   /// Weight of a step relative to steps of other kinds.
   struct Cost {
@@ -87,24 +115,33 @@ private:
   /// More kinds than generation uses in any mode.
   static constexpr size_t kKinds = 8;
 
-  int32_t full_, least_;
+  TeamRange range_;
   int32_t team_;
+  /// The fastest team when no other program disturbs; team_ is smaller while
+  /// one does.
+  int32_t home_;
   std::vector<Cost> costs_;
   size_t nextCost_ = 0; ///< Index of the entry that a new kind replaces.
 
   // The window: the steps since the last call of decide().
   bool open_ = false;
   double seconds_ = 0, work_ = 0, queuedBefore_ = 0;
+  int32_t steps_ = 0;
   double now_ = 0; ///< End of the last step.
 
-  // A search tries teams from the full one down, for one window each.
-  bool isSearching_ = false;
-  double searchSeconds_ = 0; ///< Duration of the steps of this search.
-  int32_t teamBefore_ = 0;
-  Sample best_;
+  std::optional<TeamSearch> search_;
+  Cause cause_ = Cause::Start;
+  bool isStopped_ = false; ///< A quota stops a team of the search.
 
-  double nextSearch_ = 0; ///< The next search does not begin before.
-  double patience_ = 1;
+  bool hasStarted_ = false;
+  double credit_ = kFirstCredit; ///< Seconds that looks may cost now.
+  double average_ = 0;           ///< Recent speed of team_; 0: unknown.
+  int slowWindows_ = 0, disturbedWindows_ = 0, freeWindows_ = 0;
+  size_t nextNeighbour_ = 0; ///< Index in neighbours().
+  /// No search of this cause begins before.
+  double nextLook_ = 0, nextDown_ = 0, nextBack_ = 0, nextHint_ = 0;
+  double patience_ = 1, downPatience_ = 1, backPatience_ = 1;
+  bool isHinted_ = false; ///< The search for free CPUs began with a hint.
 };
 
 } // namespace moert

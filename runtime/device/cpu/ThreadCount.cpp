@@ -1,49 +1,53 @@
 #include "runtime/device/cpu/ThreadCount.h"
 
-#include "runtime/base/HostCpu.h"
+#include "runtime/base/ControlGroups.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
-#include <fstream>
-#include <sched.h>
+#include <set>
 
 namespace moert {
 
-namespace {
-/// Returns the CPU time that the control group grants, in CPUs, rounded up, or
-/// `limit` if it sets no quota.
-int quotaCpus(int limit) {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  long long quota = 0, period = 0;
-  if (!(file >> quota >> period) || quota <= 0 || period <= 0)
-    return limit; // "max 100000", or no control groups of version 2.
-  long long cpus = (quota + period - 1) / period;
-  return static_cast<int>(std::clamp<long long>(cpus, 1, limit));
-}
-} // namespace
-
-CpuBudget readCpuBudget() {
-  int cores = static_cast<int>(physicalCores().size());
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  int allowed = ::sched_getaffinity(0, sizeof(mask), &mask) == 0
-                    ? std::max(CPU_COUNT(&mask), cores)
-                    : cores;
-  int cpus = quotaCpus(allowed);
-  return {std::min(cores, cpus), cpus};
+CpuBudget cpuBudget(const Topology &topology, double quota) {
+  std::set<int> cores;
+  for (const CpuPlace &place : topology)
+    cores.insert(place.core);
+  int cpus = int(topology.size());
+  if (quota > 0)
+    cpus = int(std::clamp(std::ceil(quota), 1.0, double(cpus)));
+  CpuBudget budget{std::min(int(cores.size()), cpus), cpus, quota};
+  for (int mark : teamMarks(topology))
+    if (mark < cpus)
+      budget.marks.push_back(mark);
+  budget.marks.push_back(cpus);
+  return budget;
 }
 
-StatusOr<int> resolveThreads(int threads, const CpuBudget &budget) {
-  if (threads == 0)
-    return budget.cores;
+CpuBudget readCpuBudget(const std::string &systemRoot,
+                        const std::string &processRoot) {
+  return cpuBudget(readTopology(allowedCpus(), systemRoot),
+                   cpuQuota(systemRoot, processRoot));
+}
+
+StatusOr<TeamRange> resolveThreads(int threads, const CpuBudget &budget) {
   if (threads < 0 || threads > budget.cpus)
     return Status(StatusCode::Usage,
                   fmt::format("{} threads were requested, but this process may "
                               "use 1 to {} (it has {})",
                               threads, budget.cpus,
                               counted(budget.cores, "physical core")));
-  return threads;
+  TeamRange range{1, budget.cores, budget.cpus, budget.marks};
+  if (threads > 0) {
+    range.first = range.most = threads;
+    std::erase_if(range.marks, [&](int mark) { return mark > threads; });
+  }
+  if (budget.quota > 0) {
+    range.unstopped = std::max(1, int(budget.quota));
+    range.marks.push_back(std::min(range.unstopped, range.most));
+  }
+  return range;
 }
 
 } // namespace moert

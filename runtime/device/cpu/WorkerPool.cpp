@@ -8,15 +8,17 @@
 namespace moert {
 
 StatusOr<std::unique_ptr<WorkerPool>>
-WorkerPool::create(int32_t team, std::span<const int> cpus, FirstWorker first) {
-  std::unique_ptr<WorkerPool> pool(
-      new WorkerPool(team, first, cpus.empty() ? -1 : cpus.front()));
+WorkerPool::create(int32_t team, std::span<const std::vector<int>> cpus,
+                   FirstWorker first) {
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(
+      team, first, cpus.empty() ? std::vector<int>() : cpus.front()));
   pool->threads_.reserve(size_t(team));
   for (int32_t worker = pool->firstThread(); worker < team; ++worker) {
-    int cpu = size_t(worker) < cpus.size() ? cpus[worker] : -1;
+    std::vector<int> own =
+        size_t(worker) < cpus.size() ? cpus[worker] : std::vector<int>();
     try {
       pool->threads_.emplace_back(&WorkerPool::workerLoop, pool.get(), worker,
-                                  cpu);
+                                  std::move(own));
     } catch (const std::system_error &error) {
       return Status(StatusCode::DoesNotFit,
                     fmt::format("the system refuses worker thread {} of {}: "
@@ -46,13 +48,13 @@ void WorkerPool::finish() {
     ended_.waitWhile(runs_++);
     return;
   }
-  PinnedHere pinned(callersCpu_);
+  PinnedHere pinned(callersCpus_);
   job_(context_, 0);
   barrier_.arriveAndWait();
 }
 
-void WorkerPool::workerLoop(int32_t worker, int cpu) {
-  PinnedHere pinned(cpu);
+void WorkerPool::workerLoop(int32_t worker, const std::vector<int> &cpus) {
+  PinnedHere pinned(cpus);
   Member &self = members_[size_t(worker)];
   self.queued.followThisThread();
   // The start counter is 0 until this worker's first run, and that run waits

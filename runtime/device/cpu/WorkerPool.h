@@ -29,12 +29,13 @@ enum class FirstWorker { Caller, Thread };
 
 class WorkerPool {
 public:
-  /// `team` is at least 1. Worker i is pinned to cpus[i]; an empty span pins
-  /// none. Worker 0, if it is the caller's thread, is pinned only while it
-  /// works and gets its affinity mask back between runs. Fails with DoesNotFit
-  /// if the system refuses another thread.
+  /// `team` is at least 1. Worker i is kept on the CPUs cpus[i]; where these
+  /// are none, or the span is too short, on any. Worker 0, if it is the
+  /// caller's thread, is kept there only while it works and gets its affinity
+  /// mask back between runs. Fails with DoesNotFit if the system refuses
+  /// another thread.
   static StatusOr<std::unique_ptr<WorkerPool>>
-  create(int32_t team, std::span<const int> cpus = {},
+  create(int32_t team, std::span<const std::vector<int>> cpus = {},
          FirstWorker first = FirstWorker::Caller);
   ~WorkerPool();
 
@@ -77,17 +78,17 @@ private:
     QueueTime queued;
   };
 
-  WorkerPool(int32_t team, FirstWorker first, int callersCpu)
-      : team_(team), first_(first), callersCpu_(callersCpu), barrier_(team),
-        members_(new Member[size_t(team)]) {}
+  WorkerPool(int32_t team, FirstWorker first, std::vector<int> callersCpus)
+      : team_(team), first_(first), callersCpus_(std::move(callersCpus)),
+        barrier_(team), members_(new Member[size_t(team)]) {}
   /// Index of the first worker with a thread of its own.
   int32_t firstThread() const { return first_ == FirstWorker::Caller ? 1 : 0; }
   void startJob(int32_t team);
-  void workerLoop(int32_t worker, int cpu);
+  void workerLoop(int32_t worker, const std::vector<int> &cpus);
 
   const int32_t team_;
   const FirstWorker first_;
-  const int callersCpu_; ///< -1: not pinned.
+  const std::vector<int> callersCpus_;
   Barrier barrier_;
   /// Set by run() before a worker starts; null makes the threads exit.
   void (*job_)(const void *, int32_t) = nullptr;

@@ -82,7 +82,7 @@ class Engine:
                  chat_template: Optional[str] = None) -> None:
         """Opens a plan that `moec compile` wrote.
 
-        threads: 0 is one per core. context: tokens that there must be room for. model, weights: where these files are
+        threads: at most so many, 0 is no limit. context: tokens that there must be room for. model, weights: where these files are
         now. sequences: most texts at a time. queue: most texts that wait, 0 is 4096. store: a folder that keeps
         evaluated prompts for the next process, with at most store_bytes. chat_template: a Jinja template for chat()
         instead of the model's.
