@@ -33,6 +33,7 @@ struct Simd {
   using Dequant = MOE_ISA::Dequant;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
+  static constexpr int kDotHeads = 4, kDotKeys = 3; ///< 16 pairs of registers.
   static constexpr int kFloatTokens = 2; ///< 16 sums in 32 registers.
 
   MOE_INLINE static Vec zero() { return set(0); }
@@ -44,7 +45,9 @@ struct Simd {
   }
   MOE_INLINE static Vec loadPart(const float *p, int lanes) {
     float part[kWidth] = {};
-    std::memcpy(part, p, size_t(lanes) * sizeof(float));
+    // GCC cannot know that there are at most kWidth.
+    std::memcpy(part, p,
+                size_t(lanes < kWidth ? lanes : kWidth) * sizeof(float));
     return load(part);
   }
   MOE_INLINE static void store(float *p, Vec v) {
