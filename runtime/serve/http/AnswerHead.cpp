@@ -78,11 +78,11 @@ void add(std::string &head, std::string_view name, std::string_view value) {
     return;
   head += name;
   head += ": ";
-  std::transform(
-      value.begin(), value.end(), std::back_inserter(head), [](char c) {
-        bool isControl = (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f;
-        return isControl ? ' ' : c;
-      });
+  std::transform(value.begin(), value.end(), std::back_inserter(head),
+                 [](unsigned char c) {
+                   bool isControl = (c < 0x20 && c != '\t') || c == 0x7f;
+                   return isControl ? ' ' : char(c);
+                 });
   head += "\r\n";
 }
 } // namespace
