@@ -408,6 +408,7 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
   write("out", "old");
   std::string bystander = write(".out.moe-tmp", "a user's");
   int status = inChild([&] {
+    std::signal(GetParam(), SIG_DFL); // nohup's tests ignore it.
     moert::installCleanupHandlers();
     auto first = createAnywhere(file("out"));
     auto second = createAnywhere(file("second"));
