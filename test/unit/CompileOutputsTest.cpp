@@ -88,6 +88,8 @@ protected:
   pid_t start() {
     pid_t child = ::fork();
     if (child == 0) {
+      for (int ignored : {SIGINT, SIGHUP}) // nohup's tests ignore them.
+        std::signal(ignored, SIG_DFL);
       ::execl(MOEC_PATH, "moec", "compile", folder_.file("m.gguf").c_str(),
               "--target", "xeon", "--weights", "pack", "-o",
               folder_.file("m.fb").c_str(), nullptr);
