@@ -33,7 +33,8 @@ struct DeviceOptions {
   /// One entry per worker of all CPU devices; see CpuDeviceOptions.
   std::vector<std::vector<int>> cpus;
   std::vector<int> nodes;
-  /// How many workers run a step, if the plan has a single device; none: all.
+  /// How many workers may run a step if the plan has a single device; all run
+  /// every step if this is empty.
   std::optional<TeamRange> range = {};
   /// See CpuDeviceOptions.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>

@@ -40,7 +40,8 @@ template <Format F> struct alignas(64) Rows16Panel {
   static constexpr int kOffsetSub = Tile::kOffsetSub == 32 ? 32 : kPanelCols;
   static constexpr bool kHasPairs = Tile::kOffsetSub == 16;
   uint8_t codes[kPanelCols / 4][2][32];
-  /// Integers or, with ScaleCode::Floats or kHasDots, the bits of floats.
+  /// Integer scales; the bits of floats if the format's scales are floats
+  /// (ScaleCode::Floats) or the set has dot products (kHasDots).
   Ints scales[kPanelCols / kScaleSub][2];
   Floats d[kPanelCols / Tile::kCols][2];
   Floats offsets[kPanelCols / kOffsetSub][2];

@@ -84,8 +84,8 @@ public:
   /// Workers whose CPUs are used by others are called back if the system
   /// reports a free CPU in so many windows in a row.
   static constexpr int kFreeWindows = 3;
-  /// Steps have become slower if their speed was below kSlower of the average
-  /// in kSlowWindows windows in a row.
+  /// The policy searches for a smaller team if the speed was below kSlower
+  /// times its recent average in kSlowWindows windows in a row.
   static constexpr double kSlower = 0.8;
   static constexpr int kSlowWindows = 5;
 
@@ -95,7 +95,7 @@ private:
     Start,
     Neighbour, ///< Time has passed.
     Disturbed, ///< Workers have no CPU, or steps have become slower.
-    Back,      ///< Taken CPUs may be free again.
+    Back,      ///< CPUs that other programs used may be free again.
   };
   void watch(const TeamSample &sample, double free);
   void lookAround(const TeamSample &sample);

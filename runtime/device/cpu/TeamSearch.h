@@ -20,7 +20,7 @@ namespace moert {
 struct TeamSample {
   int32_t team = 0;
   double seconds = 0;
-  double speed = 0;   ///< Work per second.
+  double speed = 0;   ///< Work per second, in the units of Cost::weight.
   double missing = 0; ///< Average number of workers without a CPU.
   int windows = 1;    ///< Number of windows that this is the sum of.
 };
@@ -29,8 +29,9 @@ class TeamSearch {
 public:
   struct Candidates {
     std::vector<int32_t> teams; ///< Looked at in this order.
-    /// If workers of the last of these have no CPU, and of `base` if there are
-    /// none, smaller teams are looked at too, down to this one.
+    /// The smallest team that the search may try. It tries teams smaller than
+    /// the last of `teams`, or than `base` if `teams` is empty, while some of
+    /// their workers get no CPU.
     int32_t least;
   };
 
@@ -58,9 +59,10 @@ public:
   static constexpr double kMissing = 0.2;
   /// A team has to be faster by this fraction to replace another.
   static constexpr double kGain = 0.01;
-  /// A difference of this factor is believed at once ...
+  /// If one team is faster by this factor in one window, the search ends.
   static constexpr double kPlain = 1.25;
-  /// ... and a smaller one after this number of windows of each team.
+  /// If the difference is smaller, each team is measured in up to this number
+  /// of windows.
   static constexpr size_t kRounds = 12;
 
 private:
