@@ -129,18 +129,24 @@ constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
   int64_t queries = attentionTokens(group) * group;
   return 2 * scratchFloats(queries > heads ? queries : heads) * 4;
 }
-/// Attention: running maxima and sums. Then either a block of keys, also as
-/// columns, and of values as floats with scores and rescaling factors of a
-/// tile's queries; or a block of keys or values as floats with what
-/// latentAttentionScratchBytes() has for each head; or, for a Q8_0 cache,
-/// integer products of those. The weighted sums themselves grow in the output.
+/// Columns of a matrix in panels (cpu/Blocks.h) of the widest vectors.
+constexpr int64_t panelFloats(int64_t columns) {
+  return (columns + 63) / 64 * 64;
+}
+/// Attention: running maxima and sums. Then either a block of keys and of
+/// values as panels, rows from which these are made, the scores and rescaling
+/// factors of a tile's queries, all queries and their sums; or a block of keys
+/// or values as floats with what latentAttentionScratchBytes() has for each
+/// head; or, for a Q8_0 cache, integer products of those. The weighted sums
+/// themselves grow in the output.
 constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
                                         int64_t key, int64_t value) {
   int64_t group = kvHeads > 0 && heads > kvHeads ? heads / kvHeads : 1;
   int64_t mostTogether = group > kQueryTile ? group : kQueryTile;
-  int64_t tile = kKeyTile * (key + scratchFloats(key) + scratchFloats(value) +
-                             mostTogether) +
-                 scratchFloats(mostTogether);
+  int64_t row = scratchFloats(key > value ? key : value);
+  int64_t tile = kKeyTile * (key + panelFloats(value) + row + mostTogether) +
+                 scratchFloats(mostTogether) +
+                 attentionTokens(group) * group * (key + scratchFloats(value));
   int64_t token = kKeyTile * scratchFloats(key > value ? key : value) +
                   (kKeyTile + 3) * scratchFloats(group);
   int64_t floats = tile > token ? tile : token;

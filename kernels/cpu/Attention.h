@@ -9,7 +9,7 @@
 //
 // With 128 columns and groups of 8 heads, 256 rows of a group take 69 KiB in
 // Q8_0, their transposed values 32 KiB, the queries of 16 tokens 16 KiB and
-// their sums 64 KiB.
+// their sums 64 KiB. As floats 64 rows take 64 KiB and the queries 64 KiB.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,40 +42,76 @@ public:
   static constexpr int64_t kRows = kKeyTile;
 
   FloatGroup(const SplitOperands &work, std::byte *scratch)
-      : w(work), tiles(w.parts.key, w.scale, w.cap, scratch),
-        keyStride(scratchFloats(w.parts.key)),
-        valueStride(scratchFloats(w.parts.value)) {
-    keys = reinterpret_cast<float *>(scratch);
-    values = keys + kKeyTile * keyStride;
+      : w(work), tokens(attentionTokens(w.parts.group)),
+        tiles(w.parts.key, w.scale, w.cap, scratch),
+        rowStride(scratchFloats(w.parts.key > w.parts.value ? w.parts.key
+                                                            : w.parts.value)),
+        sumStride(scratchFloats(w.parts.value)) {
+    rows = reinterpret_cast<float *>(scratch);
+    values = rows + kPanel<S> * rowStride;
+    queries = values + kKeyTile * panelFloats(w.parts.value);
+    sums = queries + tokens * w.parts.group * w.parts.key;
   }
 
-  /// Selects the group for the following calls.
-  void set(const HeadGroup &next, Range) { group = &next; }
+  /// Selects the group and the tokens for the following calls.
+  void set(const HeadGroup &next, Range ofTokens) {
+    const int64_t key = w.parts.key;
+    group = &next;
+    begin = ofTokens.begin;
+    for (int64_t h = 0; h < w.parts.group; ++h)
+      for (int64_t t = begin; t < ofTokens.end; ++t)
+        std::memcpy(queries + at(h, t) * key,
+                    group->q + t * w.qStride + h * key,
+                    size_t(key) * sizeof(float));
+  }
 
   void setBlock(int64_t first, int64_t n) {
     const KvColumns &parts = w.parts;
-    readKvRows<S>(group->cache, first, n, parts.keyAt(group->head), parts.key,
-                  keys, keyStride);
-    tiles.setKeys({keys, keyStride}, n, 0, parts.key);
-    readKvRows<S>(group->cache, first, n, parts.valueAt(group->head),
-                  parts.value, values, valueStride);
+    for (int64_t k = 0; k < n; k += kPanel<S>) {
+      const int64_t count = n - k < kPanel<S> ? n - k : kPanel<S>;
+      readKvRows<S>(group->cache, first + k, count, parts.keyAt(group->head),
+                    parts.key, rows, rowStride);
+      tiles.setKeys({rows, rowStride}, k, count, 0, parts.key);
+    }
+    for (int64_t k = 0; k < n; ++k) {
+      readKvRows<S>(group->cache, first + k, 1, parts.valueAt(group->head),
+                    parts.value, rows, rowStride);
+      float *to = values + k * kPanel<S>;
+      forVectors<S>(0, parts.value, [&](int64_t c, auto lanes) {
+        lanes.store(to + c / kPanel<S> * kKeyTile * kPanel<S> + c % kPanel<S>,
+                    lanes.load(rows + c));
+      });
+    }
   }
 
   void attend(const QueryTile &tile) {
-    const KvColumns &parts = w.parts;
-    tiles.attend(
-        {group->q + tile.first * w.qStride + tile.head * parts.key, w.qStride},
-        tile, {values, valueStride}, parts.value,
-        group->out + tile.first * w.outStride + tile.head * parts.value,
-        w.outStride);
+    const int64_t query = at(tile.head, tile.first);
+    tiles.attend({queries + query * w.parts.key, w.parts.key}, tile,
+                 Panels{values, kKeyTile}, w.parts.value,
+                 sums + query * sumStride, sumStride);
+  }
+
+  /// Returns the sums of a head of the group for a token, valid when all blocks
+  /// were processed.
+  const float *sumsOf(int64_t head, int64_t token) const {
+    return sums + at(head, token) * sumStride;
   }
 
 private:
+  int64_t at(int64_t head, int64_t token) const {
+    return head * tokens + token - begin;
+  }
+
   const SplitOperands &w;
+  int64_t tokens; ///< Most tokens that are processed together.
   FloatTile<S> tiles;
-  int64_t keyStride, valueStride;
-  float *keys, *values;
+  int64_t rowStride, sumStride;
+  float *rows;    ///< [kPanel][rowStride], before they become panels.
+  float *values;  ///< [value / kPanel][kKeyTile][kPanel]
+  float *queries; ///< [group][tokens][key], side by side unlike those in `q`.
+  float *sums;    ///< [group][tokens][sumStride]
   const HeadGroup *group = nullptr;
+  int64_t begin = 0;
 };
 
 /// Like FloatGroup, for a Q8_0 cache, with integer products.
@@ -114,6 +150,11 @@ public:
                group->out + tile.first * w.outStride +
                    tile.head * w.parts.value,
                w.outStride);
+  }
+
+  /// See FloatGroup.
+  const float *sumsOf(int64_t head, int64_t token) const {
+    return group->out + token * w.outStride + head * w.parts.value;
   }
 
 private:
@@ -158,8 +199,9 @@ void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
                 blocks);
     for (int64_t t = tokens.begin; t < tokens.end; ++t)
       for (int64_t h = 0; h < heads; ++h)
-        divideRow<S>(group.out + t * a.outStride + h * a.value, a.value,
-                     sum[h * each + t - tokens.begin]);
+        divideRow<S>(blocks.sumsOf(h, t), a.value,
+                     sum[h * each + t - tokens.begin],
+                     group.out + t * a.outStride + h * a.value);
   }
 }
 

@@ -1,4 +1,5 @@
-//===- Folded.h - Lane sums that the x86 traits share -----------*- C++ -*-===//
+//===- Folded.h - What the x86 traits share, four lanes at a time *- C++
+//-*-===//
 //
 // Sums over the lanes of any vector: the trait's fold() adds up the vector's
 // parts to four partial sums, and this adds up those four.
@@ -35,6 +36,19 @@ template <class S> struct Folded {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
       S::reduceAdd4(v[r], scale, out + r * stride);
+  }
+  /// Writes scale times four rows of four floats as columns.
+  MOE_INLINE static void transpose4(const float *from, int64_t stride,
+                                    float scale, float *to, int64_t toStride) {
+    const __m128 factor = _mm_set1_ps(scale);
+    __m128 rows[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      rows[i] = _mm_mul_ps(_mm_loadu_ps(from + i * stride), factor);
+    _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      _mm_storeu_ps(to + i * toStride, rows[i]);
   }
   /// Adds them as (0 + 2) + (1 + 3), which takes fewer instructions.
   template <class Vec> MOE_INLINE static float sumOfLanes(Vec v) {

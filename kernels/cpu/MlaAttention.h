@@ -39,8 +39,8 @@ public:
   /// Decompresses the rows of `n` positions.
   void setBlock(int64_t first, int64_t n) {
     rows.read(cache, head, first, n);
-    tiles.setKeys(rows.keys(), n, 0, a.nope);
-    tiles.setKeys(rows.ropeKeys(), n, a.nope, a.rope);
+    tiles.setKeys(rows.keys(), 0, n, 0, a.nope);
+    tiles.setKeys(rows.ropeKeys(), 0, n, a.nope, a.rope);
     values = rows.values();
   }
 

@@ -53,30 +53,48 @@ public:
     scratch = reinterpret_cast<std::byte *>(alpha + scratchFloats(kQueryTile));
   }
 
-  /// Stores columns `first` ... of `n` keys, multiplied by the scale of scores;
-  /// rows after the last are zero.
-  void setKeys(Rows from, int64_t n, int64_t first, int64_t count) {
-    float *to = columns + first * kKeyTile;
-    for (int64_t c = 0; c < count; ++c, to += kKeyTile) {
-      for (int64_t k = 0; k < n; ++k)
-        to[k] = scale * from.data[k * from.stride + c];
-      for (int64_t k = n; k < kKeyTile; ++k)
-        to[k] = 0;
+  /// Stores columns `first` ... of keys that begin at row `begin` of the block,
+  /// a multiple of kPanel, and are the block's last ones or fill panels;
+  /// multiplied by the scale of scores. What is left of the last panel becomes
+  /// zero.
+  void setKeys(Rows from, int64_t begin, int64_t n, int64_t first,
+               int64_t count) {
+    constexpr int64_t kKeys = kPanel<S>;
+    for (int64_t p = 0; p < n; p += kKeys) {
+      const int64_t held = n - p < kKeys ? n - p : kKeys;
+      float *to = columns + (begin + p) * width + first * kKeys;
+      const float *row = from.data + p * from.stride;
+      if (held < kKeys)
+        std::memset(to, 0, size_t(count * kKeys) * sizeof(float));
+      int64_t k = 0;
+      if constexpr (kKeys > 1)
+        for (; k + 4 <= held; k += 4, row += 4 * from.stride) {
+          int64_t c = 0;
+          for (; c + 4 <= count; c += 4)
+            S::transpose4(row + c, from.stride, scale, to + c * kKeys + k,
+                          kKeys);
+          for (; c < count; ++c)
+            for (int64_t i = 0; i < 4; ++i)
+              to[c * kKeys + k + i] = scale * row[i * from.stride + c];
+        }
+      for (; k < held; ++k, row += from.stride)
+        for (int64_t c = 0; c < count; ++c)
+          to[c * kKeys + k] = scale * row[c];
     }
   }
 
   /// Adds a tile's queries `q` times this block to `out`: sums of `cols`
-  /// columns of `values`.
-  void attend(Rows q, const QueryTile &tile, Rows values, int64_t cols,
-              float *out, int64_t outStride) {
-    // Computed in whole vectors; the weights of rows past those that a query
+  /// columns of `values`, which are Rows or Panels.
+  template <class V>
+  void attend(Rows q, const QueryTile &tile, V values, int64_t cols, float *out,
+              int64_t outStride) {
+    // Computed in whole panels; the weights of rows past those that a query
     // sees are not used.
-    constexpr int64_t kColumns = S::kSumVecs * S::kWidth;
-    static_assert(kKeyTile % kColumns == 0);
+    static_assert(kKeyTile % kPanel<S> == 0);
     const Visible &visible = tile.visible;
     const Range first = visible(0), last = visible(tile.count - 1);
-    sumRows<S>(q, tile.count, {true}, {columns, kKeyTile}, width,
-               (last.end + kColumns - 1) / kColumns * kColumns, scores,
+    sumRows<S>(q, tile.count, {true}, Panels{columns, width}, width,
+               (last.end + kPanel<S> - 1) / kPanel<S> * kPanel<S>, scores,
                kKeyTile);
     for (int64_t i = 0; i < tile.count; ++i)
       alpha[i] = softmaxBlock<S>(scores + i * kKeyTile, visible(i), cap,
@@ -88,8 +106,7 @@ public:
     Range common{last.begin, first.end > last.begin ? first.end : last.begin};
     auto add = [&](int64_t i, int64_t count, Range rows, Start start) {
       sumRows<S>(Rows{scores + i * kKeyTile + rows.begin, kKeyTile}, count,
-                 start,
-                 {values.data + rows.begin * values.stride, values.stride},
+                 start, rowsBehind<S>(values, rows.begin),
                  rows.end - rows.begin, cols, out + i * outStride, outStride);
     };
     add(0, tile.count, common, {tile.fresh, alpha});
@@ -108,7 +125,8 @@ public:
 private:
   int64_t width;
   float scale, cap;
-  float *columns, *scores, *alpha;
+  float *columns; ///< [kKeyTile / kPanel][width][kPanel]
+  float *scores, *alpha;
 };
 
 /// Like FloatTile::attend() with integer products. Here a weight of zero does

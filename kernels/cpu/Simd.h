@@ -11,6 +11,7 @@
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
 //                                       four vectors, or of some rows of four,
 //                                       in reduceAdd's order
+//   transpose4            scale times a block of 4 x 4 (kWidth > 1)
 //   sumOfLanes, storeFirst, kFloatTokens, pin    for gemms (kWidth > 1): see
 //                                       FloatGemm.h, Rows16Float.h
 //   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
@@ -80,20 +81,22 @@ template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   return S::scale(p, n);
 }
 
-/// 2^x for x <= 0; NaN for NaN. Softmax takes half as long with it as with
-/// expOf. The polynomial has the least relative error for |r| <= 1/2, 1e-7;
-/// 2^-150 rounds to 0.
+/// 2^x for x <= 0; NaN for NaN; 0 below 2^-126.5, the least normal numbers. The
+/// polynomial has the least relative error for |r| <= 1/2, 1e-7. Adding 1.5 *
+/// 2^23 rounds to an integer, which is then in the lowest bits; with another
+/// 127 they are the exponent bits of 2^n.
 template <class S> MOE_INLINE typename S::Vec exp2Of(typename S::Vec x) {
   using Vec = typename S::Vec;
-  x = S::max(S::set(-150.0f), x);
-  Vec n = S::round(x);
-  Vec r = S::sub(x, n);
+  const Vec toBits = S::set(12582912.0f + 127.0f);
+  x = S::max(S::set(-127.0f), x);
+  const Vec bits = S::add(x, toBits);
+  Vec r = S::sub(x, S::sub(bits, toBits));
   Vec p = S::fma(S::set(1.326472731e-3f), r, S::set(9.671512991e-3f));
   p = S::fma(p, r, S::set(5.550733581e-2f));
   p = S::fma(p, r, S::set(2.402224243e-1f));
   p = S::fma(p, r, S::set(6.931470037e-1f));
   p = S::fma(p, r, S::set(1.0f));
-  return S::scale(p, n);
+  return S::mul(p, S::powerOf(bits));
 }
 
 /// x * sigmoid(y)

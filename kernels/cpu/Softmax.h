@@ -76,11 +76,16 @@ BlockWeights softmaxBlock(float *scores, Range seen, float cap, float &most,
   return block;
 }
 
-template <class S> void divideRow(float *row, int64_t cols, float divisor) {
+/// Divides a row, which may be `out` itself.
+template <class S>
+void divideRow(const float *row, int64_t cols, float divisor, float *out) {
   auto factor = S::div(S::set(1), S::set(divisor));
   forVectors<S>(0, cols, [&](int64_t i, auto lanes) {
-    lanes.store(row + i, S::mul(lanes.load(row + i), factor));
+    lanes.store(out + i, S::mul(lanes.load(row + i), factor));
   });
+}
+template <class S> void divideRow(float *row, int64_t cols, float divisor) {
+  divideRow<S>(row, cols, divisor, row);
 }
 
 /// A window that is larger than any position: a query sees all positions before

@@ -26,7 +26,7 @@ struct Simd : Folded<Simd> {
   using Dequant = MOE_ISA::Dequant;
   using Q8Products = MOE_ISA::Q8Products;
   static constexpr int kWidth = 8;
-  static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
+  static constexpr int kDotRows = 2, kSumRows = 6, kSumVecs = 2;
   /// 12 sums, 3 keys and a query take 16 registers.
   static constexpr int kDotHeads = 4, kDotKeys = 3;
   static constexpr int kFloatTokens = 2; ///< 8 sums in 16 registers.
@@ -109,6 +109,11 @@ struct Simd : Folded<Simd> {
     return mul(mul(p, pow2(half)), pow2(_mm256_sub_epi32(whole, half)));
   }
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
+  /// The float whose exponent bits are the lowest bits of another.
+  MOE_INLINE static Vec powerOf(Vec bits) {
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_castps_si256(bits), 23));
+  }
   MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
   /// Adds lanes i and i + 4 to four partial sums.

@@ -95,6 +95,11 @@ struct Simd : Folded<Simd> {
 
   MOE_INLINE static Vec scale(Vec p, Vec n) { return _mm512_scalef_ps(p, n); }
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
+  /// See avx2/Simd.h.
+  MOE_INLINE static Vec powerOf(Vec bits) {
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_castps_si512(bits), 23));
+  }
   MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
   /// Adds lanes i, i + 4, i + 8 and i + 12 to four partial sums.

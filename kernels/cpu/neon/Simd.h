@@ -141,6 +141,13 @@ struct Simd {
     return {scale4(p.low, n.low), scale4(p.high, n.high)};
   }
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
+  /// See avx2/Simd.h.
+  MOE_INLINE static Vec powerOf(Vec bits) {
+    auto shifted = [](float32x4_t x) {
+      return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x), 23));
+    };
+    return {shifted(bits.low), shifted(bits.high)};
+  }
   MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
   /// Adds lanes i and i + 4 to four partial sums.
@@ -160,6 +167,22 @@ struct Simd {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
       reduceAdd4(v[r], scale, out + r * stride);
+  }
+  /// Writes scale times four rows of four floats as columns.
+  MOE_INLINE static void transpose4(const float *from, int64_t stride,
+                                    float scale, float *to, int64_t toStride) {
+    float32x4_t rows[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      rows[i] = vmulq_n_f32(vld1q_f32(from + i * stride), scale);
+    const float32x4_t even = vzip1q_f32(rows[0], rows[2]),
+                      odd = vzip1q_f32(rows[1], rows[3]),
+                      evenHigh = vzip2q_f32(rows[0], rows[2]),
+                      oddHigh = vzip2q_f32(rows[1], rows[3]);
+    vst1q_f32(to, vzip1q_f32(even, odd));
+    vst1q_f32(to + toStride, vzip2q_f32(even, odd));
+    vst1q_f32(to + 2 * toStride, vzip1q_f32(evenHigh, oddHigh));
+    vst1q_f32(to + 3 * toStride, vzip2q_f32(evenHigh, oddHigh));
   }
   /// Adds them as (0 + 2) + (1 + 3), as AVX2 does.
   MOE_INLINE static float sumOfLanes(Vec v) {
