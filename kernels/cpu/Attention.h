@@ -173,10 +173,8 @@ void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
   const int64_t heads = a.heads / a.kvHeads, each = attentionTokens(heads);
   const int64_t window = windowOf(a.window), position = sequence.position;
   const int64_t parts = (sequence.count + each - 1) / each;
-  Range share = causalRange(
-      {a.kvHeads, parts, 1, position / each, window / each + 1}, worker);
   float *most = stats, *sum = stats + scratchFloats(heads * each);
-  for (int64_t item = share.begin; item < share.end; ++item) {
+  auto attend = [&](int64_t item) {
     Range tokens{item % parts * each, (item % parts + 1) * each};
     if (tokens.end > sequence.count)
       tokens.end = sequence.count;
@@ -202,7 +200,9 @@ void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
         divideRow<S>(blocks.sumsOf(h, t), a.value,
                      sum[h * each + t - tokens.begin],
                      group.out + t * a.outStride + h * a.value);
-  }
+  };
+  forCausalItems({a.kvHeads, parts, 1, position / each, window / each + 1},
+                 worker, attend);
 }
 
 template <class S>

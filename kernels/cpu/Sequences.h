@@ -10,12 +10,15 @@ namespace moek {
 /// Calls body(rows, worker) for each sequence of the step. All workers share
 /// the work of each sequence, so that one long sequence keeps none of them
 /// waiting. Shares differ by at most one item; the worker indices are rotated
-/// with each sequence, so that the larger shares go to different workers.
+/// with each sequence, so that the larger shares go to different workers. The
+/// instruction's tickets are for the last sequence, whose work also makes up
+/// for what others were late with before it.
 template <class Body>
 MOE_INLINE void forSequences(const Step &step, const Worker &worker,
                              Body body) {
   Worker turned = worker;
   for (int32_t i = 0; i < step.sequenceCount; ++i) {
+    turned.tickets = i + 1 < step.sequenceCount ? nullptr : worker.tickets;
     body(step.sequence(i), turned);
     turned.index = turned.index + 1 < turned.count ? turned.index + 1 : 0;
   }

@@ -52,6 +52,11 @@ MOE_INLINE Team nodeTeam(const Worker &worker) {
           worker.ticketStride};
 }
 
+/// Returns the group of all workers.
+MOE_INLINE Team wholeTeam(const Worker &worker) {
+  return {worker.index, worker.count, worker.tickets, worker.ticketStride};
+}
+
 /// Calls body(begin, end) for the ranges of [0, count) that this worker
 /// processes; the calls of all workers of the group cover each item once.
 /// Ranges taken by ticket have at least `least` items.

@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_SOFTMAX_H
 
 #include "kernels/Scratch.h"
+#include "kernels/cpu/Share.h"
 #include "kernels/cpu/Simd.h"
 
 #include <limits>
@@ -110,25 +111,48 @@ struct CausalItems {
   }
 };
 
-/// Returns how many items come before share `index` of `shares` shares of equal
-/// cost.
-MOE_INLINE int64_t causalBoundary(const CausalItems &items, int64_t index,
-                                  int64_t shares) {
-  if (index == shares)
-    return items.groups * items.count * items.inner;
-  int64_t perGroup = items.inner * items.sum();
-  // The product with `index` may exceed 64 bits, so it is computed in double.
-  auto target =
-      int64_t(double(items.groups * perGroup) * double(index) / double(shares));
-  int64_t group = target / perGroup, rest = target % perGroup, i = 0;
+/// Returns how many items end at or before `cost` of the total cost.
+MOE_INLINE int64_t causalItemsBefore(const CausalItems &items, int64_t cost) {
+  const int64_t perGroup = items.inner * items.sum();
+  const int64_t group = cost / perGroup;
+  if (group == items.groups)
+    return group * items.count * items.inner;
+  int64_t rest = cost % perGroup, i = 0;
   for (; rest >= items.inner * items.cost(i); ++i)
     rest -= items.inner * items.cost(i);
   return (group * items.count + i) * items.inner + rest / items.cost(i);
 }
 
+/// Returns how many items come before share `index` of `shares` shares of equal
+/// cost.
+MOE_INLINE int64_t causalBoundary(const CausalItems &items, int64_t index,
+                                  int64_t shares) {
+  const int64_t total = items.groups * items.inner * items.sum();
+  // The product with `index` may exceed 64 bits, so it is computed in double.
+  return causalItemsBefore(
+      items, index == shares
+                 ? total
+                 : int64_t(double(total) * double(index) / double(shares)));
+}
+
 MOE_INLINE Range causalRange(const CausalItems &items, const Worker &worker) {
   return {causalBoundary(items, worker.index, worker.count),
           causalBoundary(items, worker.index + 1, worker.count)};
+}
+
+/// Calls body(item) for this worker's share of the items, and for items of
+/// workers that are slower. An item belongs to the piece in which its cost
+/// ends.
+template <class Body>
+MOE_INLINE void forCausalItems(const CausalItems &items, const Worker &worker,
+                               Body body) {
+  forShares(items.groups * items.inner * items.sum(), 1, wholeTeam(worker),
+            [&](int64_t begin, int64_t end) {
+              const int64_t last = causalItemsBefore(items, end);
+              for (int64_t item = causalItemsBefore(items, begin); item < last;
+                   ++item)
+                body(item);
+            });
 }
 
 } // namespace moek
