@@ -223,14 +223,18 @@ MOE_INLINE void sumRest(int64_t rows, P p, Start start, Rows v, int64_t n,
   }
 }
 
-/// All rows of C vectors of columns, which stay in L1 meanwhile.
+/// All rows of C vectors of columns, which stay in L1 meanwhile. Strips are as
+/// even as possible: two of 4 rows hide the latency of multiply-adds better
+/// than 6 and 2.
 template <class S, int C, class P, class Lanes, class Ahead>
 MOE_INLINE void sumColumns(P p, int64_t m, Start start, Rows v, int64_t n,
                            float *out, int64_t outStride, Lanes lanes,
                            Ahead &ahead) {
   constexpr int R = S::kSumRows;
-  for (int64_t i = 0; i < m; i += R) {
-    sumRest<S, R, C>(m - i < R ? m - i : R, rowsFrom(p, i), start.from(i), v, n,
+  int64_t strips = (m + R - 1) / R;
+  for (int64_t i = 0, rows; i < m; i += rows, --strips) {
+    rows = (m - i + strips - 1) / strips;
+    sumRest<S, R, C>(rows, rowsFrom(p, i), start.from(i), v, n,
                      out + i * outStride, outStride, lanes);
     ahead.next();
   }
