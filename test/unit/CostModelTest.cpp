@@ -514,9 +514,8 @@ TEST_F(MemoriesTest, TogetherNoFasterThanTheMemory) {
     double bytes = 0, end = 0, free[3] = {};
     for (int i = 0; i < 50; ++i) {
       size_t device = 1 + engine() % 2;
-      double read = engine() % 50, seconds = read / 10 + engine() % 3;
-      free[device] =
-          traffic.end(device, free[device] + engine() % 2, seconds, read);
+      double read = engine() % 50, seconds = read / 20 + 0.1 * (engine() % 3);
+      free[device] = traffic.end(device, free[device], seconds, read);
       bytes += read;
       end = std::max(end, free[device]);
     }
