@@ -1,6 +1,7 @@
 //===- ResolveGemm.cpp - Finds a gemm function by its name ----------------===//
 
 #include "kernels/GemmFns.h"
+#include "kernels/KernelFormats.h"
 #include "kernels/Registry.h"
 
 namespace moek {
@@ -33,7 +34,7 @@ struct Entry {
 
 constexpr Entry entries[] = {
 #define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
-  MOE_CODE_##isa(name)
+  MOE_BUILT_##format(MOE_CODE_##isa(name))
 #include "kernels/Gemms.def"
 };
 } // namespace

@@ -26,7 +26,14 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
                   device.getArenaBytes() + device.getWorkspaceBytes() +
                   (device.getScratchBytes() + device.getWorkerBytes()) *
                       device.getCores()),
-         uint64_t(device.getMemoryBytes()), 0});
+         uint64_t(device.getMemoryBytes()), 0,
+         device.getKind() == mlir::plan::DeviceKind::Cpu,
+         device.getSharesMemory()});
+  uint64_t shared = 0;
+  for (const Forecast::Device &device : forecast.devices)
+    shared += device.sharesMemory ? device.usedBytes : 0;
+  for (Forecast::Device &device : forecast.devices)
+    device.usedBytes += device.isCpu ? shared : 0;
   for (Forecast::Device &device : forecast.devices)
     byName[device.name] = &device;
 

@@ -17,8 +17,11 @@ namespace moec {
 struct Forecast {
   struct Device {
     std::string name;
-    uint64_t usedBytes = 0, budgetBytes = 0;
+    uint64_t usedBytes = 0; ///< Of a CPU also by GPUs that share its memory.
+    uint64_t budgetBytes = 0;
     double decodeSeconds = 0; ///< Time that it works per token.
+    bool isCpu = false;
+    bool sharesMemory = false; ///< A GPU whose memory is the CPU's.
   };
   std::vector<Device> devices;
   double prefillRate = 0, decodeRate = 0; ///< Tokens per second; 0: none.

@@ -51,6 +51,7 @@ Json deviceJson(const DeviceMemory &memory) {
           {"activation_bytes", device.arena_bytes()},
           {"scratch_bytes", memory.scratch},
           {"workers", device.cores()},
+          {"shares_memory", device.shares_memory()},
           {"used_bytes", memory.used},
           {"budget_bytes", hasBudget ? Json(device.memory_bytes()) : Json()},
           {"used_fraction", orNull(memory.usedFraction())},

@@ -52,6 +52,8 @@ void modelGroup(Page &page, const fb::Plan &plan,
 }
 
 std::string memoryVerdict(const DeviceMemory &memory) {
+  if (memory.device->shares_memory())
+    return humanBytes(double(memory.used)) + " of the CPU's memory";
   std::string_view state = memory.state();
   uint64_t budget = memory.device->memory_bytes();
   if (state == "unknown")
@@ -60,6 +62,8 @@ std::string memoryVerdict(const DeviceMemory &memory) {
     return "does not fit: " + humanBytes(double(memory.used - budget)) +
            " over the budget";
   std::string left = humanBytes(double(budget - memory.used)) + " left";
+  if (memory.usedByGpus > 0)
+    left += " for CPU and GPU";
   return state == "tight" ? "tight: only " + left : "fits, " + left;
 }
 
@@ -69,7 +73,8 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
   std::vector<std::vector<std::string>> rows;
   for (const DeviceMemory &memory : summary.devices) {
     const fb::Device &device = *memory.device;
-    auto fraction = memory.usedFraction();
+    auto fraction =
+        device.shares_memory() ? std::nullopt : memory.usedFraction();
     rows.push_back({escaped(text(device.name())),
                     humanBytes(double(device.weight_bytes())),
                     humanBytes(double(device.kv_bytes())),

@@ -125,6 +125,15 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
                    Checked(device->arena_bytes()) + scratch;
     devices.push_back({device, bytesOf(scratch), bytesOf(used)});
   }
+  Checked shared(0);
+  for (const DeviceMemory &memory : devices)
+    if (memory.device->shares_memory())
+      shared = shared + Checked(memory.used);
+  for (DeviceMemory &memory : devices)
+    if (memory.device->kind() == fb::DeviceKind::Cpu) {
+      memory.usedByGpus = bytesOf(shared);
+      memory.used = bytesOf(Checked(memory.used) + shared);
+    }
   for (uint32_t i = 0; i < count(plan.residency()); ++i)
     if (const fb::Residency &residency = *plan.residency()->Get(i);
         residency.mode() == fb::ResidencyMode::File)

@@ -63,7 +63,11 @@ std::string stepText(const PhaseCost &phase);
 struct DeviceMemory {
   const moert::fb::Device *device = nullptr;
   uint64_t scratch = 0; ///< For all workers (one per core), or on the GPU.
-  uint64_t used = 0;    ///< Weights, cache, activations and scratch.
+  /// Weights, cache, activations and scratch: what its budget has to hold. To
+  /// those of a CPU belong those of GPUs that share its memory.
+  uint64_t used = 0;
+  /// Those GPUs' part of `used`.
+  uint64_t usedByGpus = 0;
 
   /// Returns the used fraction of the budget; none if the plan records no
   /// budget.

@@ -47,7 +47,7 @@ public:
           device->kv_bytes, device->weight_bytes, device->scratch_bytes,
           device->worker_bytes, device->cores, device->multiprocessors,
           device->workspace_bytes, device->nodes,
-          plan::NodeUse(device->node_use)));
+          plan::NodeUse(device->node_use), device->shares_memory));
     for (const auto &queue : plan.queues)
       queues.push_back(builder.create<plan::QueueOp>(
           location, plan::QueueKind(queue->kind), devices[queue->device]));

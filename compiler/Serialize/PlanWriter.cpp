@@ -174,6 +174,7 @@ private:
     device.workspace_bytes = op.getWorkspaceBytes();
     device.nodes = op.getNodes();
     device.node_use = fb::NodeUse(op.getNodeUse());
+    device.shares_memory = op.getSharesMemory();
   }
 
   void write(plan::QueueOp op) {

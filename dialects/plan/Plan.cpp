@@ -400,6 +400,8 @@ LogicalResult DeviceOp::verify() {
                         getWorkspaceBytes(), int64_t(getMultiprocessors())})
     if (bytes < 0)
       return emitOpError() << "expected sizes of at least 0, found " << bytes;
+  if (getSharesMemory() && getKind() != DeviceKind::Cuda)
+    return emitOpError("expected a CUDA device to share the CPU's memory");
   return success();
 }
 

@@ -199,13 +199,15 @@ def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {
 }
 
 def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
-  let summary = "a memory with its processors";
+  let summary = "processors and their memory";
   let description = [{
     `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is the
     budget of placement. plan-launches sets `workspace_bytes`, the scratch memory
     that instructions of a CUDA device use one after the other, and plan-allocate
     sets the other sizes. `nodes` is the number of a CPU's memory nodes, and
-    `node_use` says how they hold weights.
+    `node_use` says how they hold weights. A CUDA device with `shares_memory` has
+    no memory of its own but the CPU's, whose `memory_bytes` are the budget of
+    both; weights that both read count for the first of them.
   }];
   let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
                        Plan_I64:$memory_bytes,
@@ -219,7 +221,8 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I32, "0">:$multiprocessors,
                        DefaultValuedAttr<Plan_I64, "0">:$workspace_bytes,
                        DefaultValuedAttr<Plan_I32, "1">:$nodes,
-                       DefaultValuedAttr<Plan_NodeUseAttr, "NodeUse::Any">:$node_use);
+                       DefaultValuedAttr<Plan_NodeUseAttr, "NodeUse::Any">:$node_use,
+                       UnitAttr:$shares_memory);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }

@@ -1,5 +1,6 @@
 #include "passes/lower/PlanTables.h"
 
+#include "compiler/Machine/CostModel/Memories.h"
 #include "dialects/moe/Rope.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/moe/Support.h"
@@ -34,7 +35,7 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
   std::string_view isaName = moek::isaName(isa);
   auto created = builder_.create<plan::DeviceOp>(
       op->getLoc(), name, kind, StringRef(isaName.data(), isaName.size()),
-      desc->budgetBytes());
+      moec::MemoryBudgets(target_).of(size_t(desc - target_.devices.data())));
   if (desc->arch != 0)
     created.setArch(desc->arch);
   if (desc->kind == moec::DeviceKind::Cpu) {
@@ -43,6 +44,7 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
     created.setNodeUse(plan::NodeUse(desc->nodeUse));
   } else {
     created.setMultiprocessors(desc->cores);
+    created.setSharesMemory(desc->sharesMemory);
   }
   entry = created;
   isas_[entry] = isa;

@@ -144,11 +144,20 @@ private:
     }
     for (PhaseOp phase : program.getBody().getOps<PhaseOp>())
       allocate(phase, needs);
+    // A GPU and the CPU whose memory it shares have a weight once.
+    bool isShared = llvm::any_of(needs, [](auto &entry) {
+      return entry.first.template getDefiningOp<DeviceOp>().getSharesMemory();
+    });
+    llvm::DenseSet<Value> inHostMemory;
     for (auto &[value, need] : needs) {
       auto device = value.getDefiningOp<DeviceOp>();
+      bool usesSharedMemory = isShared && (device.getSharesMemory() ||
+                                           device.getKind() == DeviceKind::Cpu);
       int64_t weightBytes = 0;
       for (Value weight : need.weights) {
         if (streamed.contains({weight, value}) || need.tables.contains(weight))
+          continue;
+        if (usesSharedMemory && !inHostMemory.insert(weight).second)
           continue;
         WeightShape shape = shapeOf(weight);
         weightBytes += shape.bytes();

@@ -12,20 +12,32 @@ using namespace mlir::plan;
 
 namespace {
 
+moert::Checked usedBy(DeviceOp device) {
+  using moert::Checked;
+  return Checked(device.getWeightBytes()) + Checked(device.getKvBytes()) +
+         Checked(device.getArenaBytes()) + Checked(device.getWorkspaceBytes()) +
+         (Checked(device.getScratchBytes()) +
+          Checked(device.getWorkerBytes())) *
+             Checked(device.getCores());
+}
+
 struct PlanCheckMemory : plan::impl::PlanCheckMemoryPassBase<PlanCheckMemory> {
   using PlanCheckMemoryPassBase::PlanCheckMemoryPassBase;
 
   void runOnOperation() override {
     std::string over;
+    using moert::Checked;
+    // A GPU that shares the CPU's memory uses that one's budget as well.
+    Checked shared(0);
+    DeviceOp cpu;
     getOperation().walk([&](DeviceOp device) {
-      using moert::Checked;
-      Checked used = Checked(device.getWeightBytes()) +
-                     Checked(device.getKvBytes()) +
-                     Checked(device.getArenaBytes()) +
-                     Checked(device.getWorkspaceBytes()) +
-                     (Checked(device.getScratchBytes()) +
-                      Checked(device.getWorkerBytes())) *
-                         Checked(device.getCores());
+      if (device.getSharesMemory())
+        shared = shared + usedBy(device);
+      else if (device.getKind() == DeviceKind::Cpu)
+        cpu = device;
+    });
+    getOperation().walk([&](DeviceOp device) {
+      Checked used = usedBy(device) + (device == cpu ? shared : Checked(0));
       if (used.valid() && used.value() <= uint64_t(device.getMemoryBytes()))
         return;
       over += "\n  " + device.getName().str() + ": " +

@@ -1,3 +1,4 @@
+#include "compiler/Machine/CostModel/Memories.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
 #include "passes/plan/PlanPasses.h"
@@ -117,6 +118,7 @@ private:
     if (queueFree.size() < 2)
       return;
     double sum = 0, end = 0;
+    moec::MemoryTraffic traffic(target);
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       auto explain = inst.getExplain().getDefiningOp<ExplainOp>();
       auto runsOn = inst.getDevice().getDefiningOp<DeviceOp>();
@@ -130,7 +132,12 @@ private:
       double &free = queueFree[inst.getQueue()];
       for (Value wait : inst.getWaits())
         free = std::max(free, eventAt.lookup(wait));
-      free += seconds;
+      double bytes = (explain.getWeightBytes().convertToDouble() +
+                      explain.getKvBytes().convertToDouble()) /
+                     double(parts[inst.getExplain()]);
+      free = device ? traffic.end(size_t(device - target.devices.data()), free,
+                                  seconds, bytes)
+                    : free + seconds;
       if (Value event = inst.getEvent())
         eventAt[event] = free;
       sum += seconds;

@@ -48,7 +48,8 @@ uint64_t kvBytesAsQ8(const fb::Plan &plan) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv &kv = *plan.kv()->Get(i);
-    if (plan.devices()->Get(kv.device())->kind() != fb::DeviceKind::Cpu)
+    if (const fb::Device &device = *plan.devices()->Get(kv.device());
+        device.kind() != fb::DeviceKind::Cpu && !device.shares_memory())
       continue;
     const bool isState = kv.row_per_sequence();
     if (!isState && kv.width() % 32 != 0)
@@ -74,14 +75,19 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
   // Each size is below 2^48 (verifyTables), so no sum overflows.
   need.weights = hostWeightBytes(plan);
   need.loaded = loadedWeightBytes(plan);
+  need.pinned = pinnedWeightBytes(plan);
   std::vector<int32_t> teams = workersByDevice(table, threads);
   need.threads = 0;
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
-    if (device.kind() != fb::DeviceKind::Cpu)
-      continue; // Other devices have memory of their own.
+    if (device.kind() != fb::DeviceKind::Cpu && !device.shares_memory())
+      continue; // It has memory of its own.
     need.kv += device.kv_bytes();
     need.activations += device.arena_bytes();
+    if (device.shares_memory()) {
+      need.workers += device.workspace_bytes();
+      continue;
+    }
     need.workers += bytesPerWorker(device) * uint64_t(teams[i]);
     need.threads += teams[i];
   }

@@ -1,7 +1,8 @@
 //===- MemoryFit.h - Whether a plan fits this machine's memory --*- C++ -*-===//
 //
 // The estimate counts the bytes of the files that hold weights, the KV cache of
-// all sequences, activations and the scratch memory of each worker. The sum is
+// all sequences, activations and the scratch memory of each worker, and of GPUs
+// that share the host's memory the same with their workspace. The sum is
 // compared with the most that this process may use: the machine's memory or the
 // limit of its control group. A plan whose mapped weights exceed the limit can
 // still run, but their pages are read from the disk again and again. This is so
@@ -28,15 +29,18 @@ namespace moert {
 struct MemoryNeed {
   uint64_t weights = 0; ///< If mapped, each byte of the files counts once.
   uint64_t kv = 0, activations = 0;
-  uint64_t workers = 0; ///< Scratch memory of all workers together.
-  int threads = 1;      ///< Number of workers.
+  uint64_t workers =
+      0;           ///< Scratch memory of workers, and such GPUs' workspace.
+  int threads = 1; ///< Number of workers.
   /// Of the weights, those that are laid out in private memory while they load.
   uint64_t loaded = 0;
+  /// Of the weights, those that are pinned for a GPU that shares this memory.
+  uint64_t pinned = 0;
   /// Whether all weights are private copies, which cannot be paged.
   bool copied = false;
 
   /// Bytes of weights in private memory.
-  uint64_t privateWeights() const { return copied ? weights : loaded; }
+  uint64_t privateWeights() const { return copied ? weights : loaded + pinned; }
   /// Bytes that cannot be paged to a file.
   uint64_t resident() const { return withoutWeights() + privateWeights(); }
   uint64_t withoutWeights() const { return kv + activations + workers; }

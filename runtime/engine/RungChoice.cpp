@@ -61,8 +61,10 @@ std::vector<RungNeed> needsOf(Plan &plan, const LadderMachine &machine,
         memoryFit(plan, machine.threads, machine.copyWeights, {}).need;
     need.host = paged ? host.withoutWeights() : host.total();
     for (uint32_t i = 0; i < count(table.devices()); ++i)
-      if (table.devices()->Get(i)->kind() == fb::DeviceKind::Cuda)
-        need.gpus.push_back(gpuBytes(*table.devices()->Get(i)));
+      if (const fb::Device &device = *table.devices()->Get(i);
+          device.kind() == fb::DeviceKind::Cuda)
+        // The host's need has that of GPUs that share its memory.
+        need.gpus.push_back(device.shares_memory() ? 0 : gpuBytes(device));
   }
   return needs;
 }

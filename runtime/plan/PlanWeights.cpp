@@ -65,10 +65,10 @@ uint64_t weightBytes(const Plan &plan) {
 std::vector<bool> hostWeights(const Plan &plan) {
   const fb::Plan &table = plan.table();
   auto isOfHost = [&](const fb::Residency &residency) {
+    const fb::Device &device = *table.devices()->Get(residency.device());
     return residency.mode() == fb::ResidencyMode::Streamed ||
            (residency.mode() != fb::ResidencyMode::File &&
-            table.devices()->Get(residency.device())->kind() ==
-                fb::DeviceKind::Cpu);
+            (device.kind() == fb::DeviceKind::Cpu || device.shares_memory()));
   };
   // Weights without a residency entry are on the host.
   std::vector<bool> counts = readWeights(table);
@@ -83,6 +83,17 @@ std::vector<bool> hostWeights(const Plan &plan) {
 
 uint64_t hostWeightBytes(const Plan &plan) {
   return bytesOf(plan, hostWeights(plan));
+}
+
+uint64_t pinnedWeightBytes(const Plan &plan) {
+  const fb::Plan &table = plan.table();
+  std::vector<bool> counts(count(table.weights()));
+  for (uint32_t i = 0; i < count(table.residency()); ++i)
+    if (const fb::Residency &residency = *table.residency()->Get(i);
+        table.devices()->Get(residency.device())->shares_memory())
+      counts[residency.weight()] =
+          count(table.weights()->Get(residency.weight())->sources()) == 0;
+  return bytesOf(plan, counts);
 }
 
 uint64_t loadedWeightBytes(const Plan &plan) {

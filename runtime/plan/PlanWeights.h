@@ -19,11 +19,15 @@ struct Instruction;
 /// Returns the bytes of all weights of the plan; bytes that several weights
 /// share (two views of one tensor) count once.
 uint64_t weightBytes(const Plan &plan);
-/// Returns the bytes of weights that CPUs read and the host's memory has to
-/// hold, counted in the same way. GPUs have weights in memory of their own.
+/// Returns the bytes of weights that the host's memory has to hold, counted in
+/// the same way: those that CPUs read, and GPUs that share that memory. Other
+/// GPUs have weights in memory of their own.
 uint64_t hostWeightBytes(const Plan &plan);
 /// Returns those of them that are laid out in private memory while they load.
 uint64_t loadedWeightBytes(const Plan &plan);
+/// Returns those of them that a GPU reads there and that are not laid out: they
+/// become private memory, as drivers pin no other.
+uint64_t pinnedWeightBytes(const Plan &plan);
 /// Returns for each weight whether the host's memory has to hold it.
 std::vector<bool> hostWeights(const Plan &plan);
 

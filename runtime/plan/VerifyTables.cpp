@@ -244,6 +244,8 @@ Status verifyDevice(const fb::Device &device) {
       return invalidPlan("asks for {} bytes, more than any memory", bytes);
   MOE_RETURN_IF_ERROR(checkRange("multiprocessors", device.multiprocessors(), 0,
                                  isGpu ? kMaxParameter : 0));
+  if (device.shares_memory() && !isGpu)
+    return invalidPlan("is a CPU and shares the CPU's memory");
   if (device.node_use() > fb::NodeUse::MAX)
     return invalidPlan("has node_use {}, expected 0 to {}",
                        int(device.node_use()), int(fb::NodeUse::MAX));
@@ -345,6 +347,9 @@ Status verifyResidency(const fb::Plan &plan) {
     if (entry.mode() == fb::ResidencyMode::Streamed &&
         plan.devices()->Get(entry.device())->kind() == fb::DeviceKind::Cpu)
       return invalidPlan("residency {} streams to a CPU", i);
+    if (entry.mode() == fb::ResidencyMode::Streamed &&
+        plan.devices()->Get(entry.device())->shares_memory())
+      return invalidPlan("residency {} streams within one memory", i);
     if (entry.mode() == fb::ResidencyMode::File &&
         plan.devices()->Get(entry.device())->kind() != fb::DeviceKind::Cpu)
       return invalidPlan("residency {} is rows of a file on a GPU", i);
@@ -484,6 +489,13 @@ Status verifyTables(const fb::Plan &plan) {
   }
   if (count(plan.devices()) == 0)
     return invalidPlan("has no devices");
+  auto isCpu = [](const fb::Device *device) {
+    return device->kind() == fb::DeviceKind::Cpu;
+  };
+  if (std::ranges::any_of(*plan.devices(), &fb::Device::shares_memory) &&
+      std::ranges::count_if(*plan.devices(), isCpu) > 1)
+    return invalidPlan("has a GPU that shares the CPU's memory, and several "
+                       "CPUs");
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);
     MOE_RETURN_IF_ERROR(

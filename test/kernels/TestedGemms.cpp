@@ -7,7 +7,8 @@ namespace moek::test {
 std::vector<GemmInfo> testedGemms() {
   std::vector<GemmInfo> result;
   for (const GemmInfo &info : gemmTable())
-    if (info.isa != Isa::Cuda && hostSupports(info.isa))
+    if (info.isa != Isa::Cuda && hostSupports(info.isa) &&
+        resolveGemm(info.name)) // A build may have some formats alone.
       result.push_back(info);
   return result;
 }

@@ -1,6 +1,7 @@
 // Predicted seconds of instructions on an artificial machine: exact sums.
 #include "compiler/Machine/CostModel/CostModel.h"
 
+#include "compiler/Machine/CostModel/Memories.h"
 #include "compiler/Machine/CostModel/MemoryNodes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -8,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace mlir;
 using moe::InstructionWork;
@@ -439,6 +441,86 @@ TEST_F(CostModelTest, LinksHaveLatencyAndEfficiency) {
   device_.link = {20e9, 0.5, {}};
   device_.linkLatencySeconds = 1;
   EXPECT_DOUBLE_EQ(moec::transferSeconds(20e9, device_), 3);
+}
+
+// In one memory nothing crosses a link, but the bytes are read and written.
+TEST_F(CostModelTest, AHandOverInOneMemoryHasNoLink) {
+  device_.sharesMemory = true;
+  device_.linkLatencySeconds = 1;
+  device_.read = {20e9, 0.5, {}};
+  EXPECT_DOUBLE_EQ(moec::transferSeconds(0, device_), 1);
+  EXPECT_DOUBLE_EQ(moec::transferSeconds(20e9, device_), 5);
+}
+
+/// A GPU with its own memory, one that shares the CPU's, and the CPU.
+class MemoriesTest : public testing::Test {
+protected:
+  MemoriesTest() : target_{"test", std::vector<DeviceDesc>(3), {}} {
+    target_.devices[0].memoryBytes = 100;
+    target_.devices[1].memoryBytes = target_.devices[2].memoryBytes = 1000;
+    target_.devices[1].reservedBytes = target_.devices[2].reservedBytes = 200;
+    target_.devices[1].sharesMemory = true;
+    for (DeviceDesc &device : target_.devices)
+      device.read = {10, 1, {}};
+    target_.devices[1].read.perSecond = 20;
+  }
+
+  moec::TargetDesc target_;
+};
+
+TEST_F(MemoriesTest, WhatDevicesShareIsOneBudget) {
+  moec::MemoryBudgets budgets(target_);
+  EXPECT_EQ(budgets.of(0), 100);
+  EXPECT_EQ(budgets.of(1), 800);
+  EXPECT_TRUE(budgets.isSame(1, 2));
+  EXPECT_FALSE(budgets.isSame(0, 2));
+  std::vector<int64_t> used = {90, 300, 400};
+  EXPECT_EQ(budgets.left(0, used), 10);
+  EXPECT_EQ(budgets.left(1, used), 100);
+  EXPECT_EQ(budgets.left(2, used), 100);
+  EXPECT_TRUE(budgets.fit(used));
+  used[1] = 401;
+  EXPECT_EQ(budgets.left(2, used), -1);
+  EXPECT_FALSE(budgets.fit(used));
+  // A limit of the GPU is a limit of its part.
+  target_.devices[1].reservedBytes = 900;
+  EXPECT_EQ(moec::MemoryBudgets(target_).left(1, std::vector<int64_t>{0, 0, 0}),
+            100);
+  // A limit of the CPU is one of both.
+  target_.devices[1].reservedBytes = 0;
+  EXPECT_EQ(moec::MemoryBudgets(target_).of(1), 800);
+}
+
+TEST_F(MemoriesTest, WhatOneReadsDelaysTheOther) {
+  // 20 bytes a second: each reads for 5 seconds.
+  moec::MemoryTraffic traffic(target_);
+  EXPECT_EQ(traffic.end(1, 0, 5, 100), 5);
+  EXPECT_EQ(traffic.end(2, 0, 10, 100), 10); // Alone it takes longer anyway.
+  EXPECT_EQ(traffic.end(2, 2, 6, 100), 15);  // The memory is free from 10 on.
+  EXPECT_EQ(traffic.end(0, 0, 5, 1e9), 5);   // It has its own.
+  // Work that reads nothing is not delayed, and nothing delays others.
+  EXPECT_EQ(traffic.end(1, 0, 3, 0), 3);
+  EXPECT_EQ(traffic.end(1, 20, 5, 100), 25);
+  EXPECT_EQ(traffic.end(2, 14, 2, 40), 17); // From 15 to 17, before the other.
+  EXPECT_EQ(traffic.end(2, 16, 3, 60), 20); // From 17 to 20.
+  EXPECT_EQ(traffic.end(2, 19, 1, 20), 26); // It is full until 25.
+}
+
+// Whatever the order, all that is read has its time.
+TEST_F(MemoriesTest, TogetherNoFasterThanTheMemory) {
+  std::mt19937 engine(1);
+  for (int round = 0; round < 100; ++round) {
+    moec::MemoryTraffic traffic(target_);
+    double bytes = 0, end = 0, free[3] = {};
+    for (int i = 0; i < 50; ++i) {
+      size_t device = 1 + engine() % 2;
+      double read = engine() % 50, seconds = read / 20 + 0.1 * (engine() % 3);
+      free[device] = traffic.end(device, free[device], seconds, read);
+      bytes += read;
+      end = std::max(end, free[device]);
+    }
+    EXPECT_GE(end, bytes / 20 - 1e-9);
+  }
 }
 
 TEST(MemoryNodesTest, EachUseReadsWhatItsPathsAllow) {

@@ -73,8 +73,6 @@ TEST_F(NativeGpuTest, AnUnusableGpuIsLeftOutAndTheOtherStays) {
     const char *why;
   };
   const Case cases[] = {
-      {[](auto &gpu) { gpu.attributes[cu::kIntegrated] = 1; },
-       "shares the host's memory"},
       {[](auto &gpu) { gpu.attributes[cu::kCapabilityMajor] = 5; },
        "has compute capability 5.9"},
       {[](auto &gpu) { gpu.usedBytes = gpu.memoryBytes; }, "0 B of its memory"},
@@ -193,14 +191,24 @@ TEST_F(NativeWithGpuTest, AGpuThatCameOrWentIsNoticed) {
   EXPECT_EQ(measured_, 3);
 }
 
-// It is not missed in the saved description either.
-TEST_F(NativeWithGpuTest, AGpuThatNoPlanIsForIsLeftOutWithItsReason) {
+// A GPU that the driver calls integrated has the host's memory, in the saved
+// description too.
+TEST_F(NativeWithGpuTest, AnIntegratedGpuSharesTheHostsMemory) {
   cuda.gpus.resize(1);
   cuda.gpus[0].attributes[cu::kIntegrated] = 1;
-  EXPECT_THAT(gpus(), IsEmpty());
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("shares the host's memory")));
-  EXPECT_THAT(gpus(), IsEmpty());
-  EXPECT_EQ(measured_, 1);
+  for (int i = 0; i < 2; ++i) {
+    StatusOr<TargetDesc> target = nativeTarget(cpu_, {}, MOE_FAKE_CUDA);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    ASSERT_EQ(target->devices.size(), 2u);
+    const DeviceDesc &gpu = target->devices[0];
+    EXPECT_TRUE(gpu.sharesMemory);
+    EXPECT_EQ(gpu.memoryBytes, target->host().memoryBytes);
+    EXPECT_EQ(gpu.budgetBytes(), target->host().budgetBytes());
+    EXPECT_EQ(gpu.link.perSecond, 0);
+    EXPECT_GT(gpu.linkLatencySeconds, 0);
+    EXPECT_THAT(gpu.source, HasSubstr("no link: the driver says"));
+    EXPECT_EQ(measured_, 1);
+  }
 }
 
 } // namespace

@@ -4,9 +4,11 @@
 // placement slower; and the runtime accepts the plans. There are a thousand
 // seeds.
 
+#include "compiler/Explain/Summary.h"
+#include "compiler/Machine/Targets/Target.h"
 #include "test/unit/RandomPlacement.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <regex>
 
 using namespace moetest;
@@ -112,5 +114,95 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPlacements,
                          testing::Range(0u, kPlacementRandomShards));
+
+/// Returns an error unless a decoded token takes at least as long as the memory
+/// needs to be read.
+moert::Status checkDecode(const std::string &path, const Machine &machine) {
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
+  moec::ExplainSummary summary(plan.table());
+  const moec::PhaseCost *decode = summary.phase(moert::PhaseKind::Decode);
+  double rate = 0, bytes = 0;
+  for (const Json &device : machine.devices)
+    rate = std::max(rate, 1e9 * device["read_gbps"].get<double>());
+  for (const moec::OpCost &op : decode->ops)
+    bytes += op.weightBytes + op.kvBytes;
+  double least = bytes / (rate * moec::Peak::kAssumedRead);
+  if (decode->seconds >= 0.999 * least)
+    return moert::Status::ok();
+  return moert::Status(moert::StatusCode::InvalidFile,
+                       "a token takes " + std::to_string(decode->seconds) +
+                           " s, the memory " + std::to_string(least) + " s");
+}
+
+class RandomMemories : public testing::TestWithParam<unsigned> {};
+
+// GPU and CPU have one memory, which often is too small: plans keep to the one
+// budget, more of it makes none slower, and no token is read faster than the
+// memory allows.
+TEST_P(RandomMemories, OneBudgetAndOneBandwidth) {
+  constexpr unsigned seeds = 25;
+  TempDir folder;
+  RandomModels models(folder);
+  unsigned compiled = 0, refused = 0, onBoth = 0;
+  for (unsigned i = 0; i < seeds; ++i) {
+    unsigned seed = GetParam() * seeds + i;
+    Dice dice(10000 + seed);
+    RandomModel model = models.choose(dice);
+    Machine machine = machineOfOneMemory(dice, model);
+    moec::CompileRequest request = requestFor(dice, model);
+    // Some experts and attention on the CPU, so that both devices work.
+    std::string rules;
+    if (dice.upTo(1))
+      request.place.emplace_back(rules = "blk.[13].*=cpu0");
+    if (dice.upTo(1)) // Layouts besides the file's.
+      request.weights = "load";
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + model.path + " " +
+                 rules);
+    std::optional<double> before;
+    for (double times : {1., dice.between(1.02, 2), 4.}) {
+      machine.enlargeHost(times);
+      auto report = place(folder, request, machine);
+      if (!report) {
+        EXPECT_FALSE(before) << report.status().message();
+        EXPECT_THAT(report.status().message(),
+                    testing::HasSubstr("the model does not fit"));
+        ++refused;
+        continue;
+      }
+      ++compiled;
+      ASSERT_FALSE(report->forecast->devices.empty());
+      uint64_t used = 0, budget = 0;
+      for (const auto &device : report->forecast->devices) {
+        EXPECT_LE(device.usedBytes, device.budgetBytes) << device.name;
+        // The CPU's has that of both.
+        used = std::max(used, device.usedBytes);
+        budget = std::max(budget, device.budgetBytes);
+      }
+      EXPECT_LE(used, budget);
+      onBoth += report->forecast->devices.size() == 2;
+      auto predicted = predictedBy(*report);
+      ASSERT_TRUE(predicted);
+      EXPECT_LE(0.99 * predicted->own, predicted->onHost);
+      EXPECT_LE(0.99 * predicted->own, predicted->classic);
+      if (before) {
+        EXPECT_LE(0.99 * predicted->own, *before) << "with more memory";
+      }
+      before = predicted->own;
+      if (i % 3 == 0) {
+        auto plan = writePlan(folder, request, machine);
+        ASSERT_TRUE(plan.isOk()) << plan.status().message();
+        for (const moert::Status &verdict :
+             {alternativeText(plan->output),
+              checkDecode(plan->output, machine)})
+          EXPECT_TRUE(verdict.isOk()) << verdict.message();
+      }
+    }
+  }
+  EXPECT_GT(compiled, seeds);
+  EXPECT_GT(refused, 0u);
+  EXPECT_GT(onBoth, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, RandomMemories, testing::Range(0u, 4u));
 
 } // namespace

@@ -172,6 +172,8 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).devices[0]->isa = "mmx"; }},
     {"DeviceArena", "more than any memory",
      [](auto &s) { plan(s).devices[0]->arena_bytes = UINT64_MAX; }},
+    {"DeviceSharesItsOwnMemory", "is a CPU and shares the CPU's memory",
+     [](auto &s) { plan(s).devices[0]->shares_memory = true; }},
     {"DeviceCores", "cores is 0",
      [](auto &s) { plan(s).devices[0]->cores = 0; }},
     {"QueueDevice", "queue 0: runs on device 7 of 1",

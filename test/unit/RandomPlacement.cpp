@@ -66,6 +66,12 @@ void Machine::enlargeGpus(double times) {
   vramLimit = int64_t(times * double(vramLimit));
 }
 
+void Machine::enlargeHost(double times) {
+  Json &host = devices.back();
+  host["memory_gib"] = times * host["memory_gib"].get<double>();
+  dramLimit = int64_t(times * double(dramLimit));
+}
+
 Machine machineOf(Dice &dice, const RandomModel &model) {
   bool isSmall = model.isSmall();
   // A kernel's launch should not weigh more for a small model than for a large
@@ -96,6 +102,23 @@ Machine machineOf(Dice &dice, const RandomModel &model) {
     machine.vramLimit = int64_t(dice.between(0.1, 3) * model.bytes);
     machine.dramLimit = int64_t(dice.between(2, 20) * model.bytes);
   }
+  return machine;
+}
+
+Machine machineOfOneMemory(Dice &dice, const RandomModel &model) {
+  Machine machine = machineOf(dice, model);
+  Json &host = machine.devices.back();
+  for (const char *key : {"memory_gib", "link_gbps"})
+    machine.devices.front().erase(key);
+  machine.devices.front()["shares_memory"] = true;
+  machine.devices = {machine.devices.front(), host};
+  machine.vramLimit = 0;
+  // From too little for the model to twice of it.
+  double bytes = dice.between(0.8, 2) * model.bytes;
+  if (model.isSmall())
+    machine.dramLimit = int64_t(bytes);
+  else
+    machine.devices.back()["memory_gib"] = bytes / double(1 << 30);
   return machine;
 }
 

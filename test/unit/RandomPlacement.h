@@ -62,9 +62,12 @@ struct Machine {
 
   size_t gpus() const { return devices.size() - 1; }
   void enlargeGpus(double times);
+  void enlargeHost(double times);
 };
 
 Machine machineOf(Dice &dice, const RandomModel &model);
+/// Returns a machine with a GPU and a CPU that share a memory.
+Machine machineOfOneMemory(Dice &dice, const RandomModel &model);
 
 /// Returns a request with usual options.
 moec::CompileRequest requestFor(Dice &dice, const RandomModel &model);

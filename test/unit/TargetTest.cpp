@@ -102,7 +102,8 @@ TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
                      {"float", device.float32, true},
                      {"bf16", device.bf16, device.isa == moek::Isa::Amx},
                      {"unpack", device.unpack, device.kind == DeviceKind::Cpu},
-                     {"link", device.link, device.kind == DeviceKind::Cuda}};
+                     {"link", device.link,
+                      device.kind == DeviceKind::Cuda && !device.sharesMemory}};
       for (const auto &[figure, peak, required] : figures) {
         EXPECT_EQ(peak.perSecond > 0, required) << name << " " << figure;
         EXPECT_EQ(peak.efficiency > 0, required) << name << " " << figure;
@@ -238,6 +239,7 @@ TEST(TargetNamesTest, TheMachinesOfPublishedRunsAreThere) {
                            "core-ultra-9-285k",
                            "n305",
                            "altra",
+                           "gb10",
                            "raspberry-pi-5"})
     EXPECT_TRUE(describeParts(name).isOk()) << name;
 }
@@ -255,6 +257,81 @@ TEST(TargetNamesTest, AGH200IsAMachine) {
 }
 
 constexpr uint64_t kGiB = uint64_t(1) << 30;
+
+// One memory: the GPU has the CPU's, whatever size of it may be used.
+TEST(TargetNamesTest, AGB10HasOneMemory) {
+  for (const char *name : {"gb10", "gb10:64GiB", "dgx-spark"}) {
+    auto target = resolveTarget(name);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    ASSERT_EQ(target->devices.size(), 2u);
+    const DeviceDesc &gpu = target->devices[0];
+    EXPECT_TRUE(gpu.sharesMemory);
+    EXPECT_EQ(gpu.link.perSecond, 0);
+    EXPECT_EQ(target->memoryOf(0), 1u);
+    EXPECT_EQ(target->memoryOf(1), 1u);
+    EXPECT_GT(gpu.budgetBytes(), 0u);
+    EXPECT_EQ(gpu.budgetBytes(), target->host().budgetBytes());
+    EXPECT_EQ(gpu.read.perSecond, target->host().read.perSecond);
+  }
+  EXPECT_EQ(resolveTarget("gb10:64GiB")->host().budgetBytes(), 64 * kGiB);
+  EXPECT_THAT(resolveTarget("gb10:pcie5").status().message(),
+              HasSubstr("gb10 has the host's memory, and no link to it"));
+  EXPECT_THAT(resolveTarget("2xgb10").status().message(),
+              HasSubstr("expected exactly one CPU, found 2"));
+  EXPECT_TRUE(resolveTarget("4090+gb10").isOk());
+}
+
+TEST_F(TargetFileTest, AMemoryThatIsSharedIsDescribedOnce) {
+  Json gpu = {{"kind", "cuda"},     {"shares_memory", true}, {"arch", 121},
+              {"cores", 48},        {"read_gbps", 273},      {"int8_tops", 200},
+              {"float_tflops", 100}};
+  auto with = [&](const char *key, const Json &value) {
+    Json other = gpu;
+    other[key] = value;
+    return load({{"devices", {other, cpu_}}});
+  };
+  EXPECT_TRUE(with("link_latency_us", 20).isOk());
+  struct {
+    const char *key;
+    Json value;
+    const char *message;
+  } cases[] = {
+      {"memory_gib", 64,
+       ":122: \"memory_gib\" is for a device with a memory of its own"},
+      {"reserved_gib", 1, ":122: \"reserved_gib\" is for"},
+      {"link_gbps", 25, ":122: \"link_gbps\" is for a device"},
+      {"classes", {"pcie5"}, ":122: a class has \"link_gbps\""},
+      {"shares_memory", 1, ":28: \"shares_memory\" must be true or false"},
+      {"shares_memory", false, "\"memory_gib\" is missing"},
+  };
+  for (const auto &[key, value, message] : cases) {
+    moert::Status status = with(key, value);
+    EXPECT_EQ(status.code(), StatusCode::InvalidFile) << key;
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  }
+  Json cpu = cpu_;
+  cpu["shares_memory"] = true;
+  EXPECT_THAT(load({{"devices", {gpu, cpu}}}).message(),
+              HasSubstr(":241: \"shares_memory\" is for a "
+                        "cuda device"));
+  EXPECT_THAT(load({{"devices", {gpu, cpu_, cpu_}}}).message(),
+              HasSubstr(":28: \"shares_memory\" is for a "
+                        "machine with one cpu, whose memory it is, and there "
+                        "are 2"));
+  EXPECT_THAT(load(gpu).message(), HasSubstr("expected exactly one CPU"));
+}
+
+// What is written is read again.
+TEST_F(TargetFileTest, ASharedMemoryIsWrittenAsItIsRead) {
+  std::string text = toJson(*resolveTarget("gb10"));
+  Json gpu = Json::parse(text)["devices"][0];
+  EXPECT_TRUE(gpu["shares_memory"].get<bool>());
+  EXPECT_FALSE(gpu.contains("memory_gib") || gpu.contains("reserved_gib"));
+  auto again = parseTarget(text, "again.json");
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_TRUE(again->devices[0].sharesMemory);
+  EXPECT_EQ(again->devices[0].memoryBytes, again->host().memoryBytes);
+}
 
 TEST(TargetPartsTest, ASizeIsTheMemoryToPlanWith) {
   auto target = resolveTarget("4090:20GiB+xeon:200GiB");

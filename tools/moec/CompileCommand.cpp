@@ -100,10 +100,16 @@ Status printSummary(const CompileReport &report) {
   ExplainSummary summary(plan.table());
   for (const DeviceMemory &memory : summary.devices) {
     const moert::fb::Device &device = *memory.device;
+    std::string ofAll =
+        device.shares_memory() ? "the CPU's memory"
+        : memory.usedByGpus > 0
+            ? fmt::format("{}, {} of them the GPU's",
+                          moert::humanBytes(double(device.memory_bytes())),
+                          moert::humanBytes(double(memory.usedByGpus)))
+            : moert::humanBytes(double(device.memory_bytes()));
     moetool::note("{}: {} of {} (weights {}, cache {}{}, activations {})\n",
                   device.name()->string_view(),
-                  moert::humanBytes(double(memory.used)),
-                  moert::humanBytes(double(device.memory_bytes())),
+                  moert::humanBytes(double(memory.used)), ofAll,
                   moert::humanBytes(double(device.weight_bytes())),
                   moert::humanBytes(double(device.kv_bytes())),
                   device.kv_bytes() ? " for " + summary.kvRoom : "",

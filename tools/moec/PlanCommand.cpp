@@ -34,11 +34,17 @@ struct Row {
 };
 
 std::string memoryText(const Forecast &forecast) {
-  std::string text;
+  std::string text, sharing; // GPUs that share the CPU's memory.
   for (const Forecast::Device &device : forecast.devices)
-    text += fmt::format("{}{} {} of {}", text.empty() ? "" : ", ", device.name,
-                        moert::humanBytes(double(device.usedBytes)),
-                        moert::humanBytes(double(device.budgetBytes)));
+    sharing += device.sharesMemory ? device.name + " and " : "";
+  for (const Forecast::Device &device : forecast.devices)
+    if (!device.sharesMemory)
+      text +=
+          fmt::format("{}{}{} {} of {}{}", text.empty() ? "" : ", ",
+                      device.isCpu ? sharing : "", device.name,
+                      moert::humanBytes(double(device.usedBytes)),
+                      moert::humanBytes(double(device.budgetBytes)),
+                      device.isCpu && !sharing.empty() ? ", one memory" : "");
   return text;
 }
 
@@ -61,6 +67,7 @@ nlohmann::ordered_json jsonOf(const Row &row) {
   json["bottleneck"] = row.forecast.bottleneck;
   for (const Forecast::Device &device : row.forecast.devices)
     json["devices"].push_back({{"name", device.name},
+                               {"shares_memory", device.sharesMemory},
                                {"used_bytes", device.usedBytes},
                                {"budget_bytes", device.budgetBytes},
                                {"decode_seconds", device.decodeSeconds}});

@@ -55,11 +55,16 @@ void printTarget(const TargetDesc &target) {
   for (const DeviceDesc &device : target.devices) {
     moetool::print("{}: {}\n", device.name,
                    device.title.empty() ? device.model : device.title);
-    moetool::print("  {} {}, {:.1f} GiB of memory, {:.1f} GiB of it reserved\n",
-                   device.cores,
-                   device.kind == DeviceKind::Cuda ? "SMs" : "cores",
-                   double(device.memoryBytes) / (1ull << 30),
-                   double(device.reservedBytes) / (1ull << 30));
+    const char *cores = device.kind == DeviceKind::Cuda ? "SMs" : "cores";
+    if (device.sharesMemory)
+      moetool::print("  {} {}; its memory is that of the CPU: one budget, and "
+                     "weights stay where they are\n",
+                     device.cores, cores);
+    else
+      moetool::print(
+          "  {} {}, {:.1f} GiB of memory, {:.1f} GiB of it reserved\n",
+          device.cores, cores, double(device.memoryBytes) / (1ull << 30),
+          double(device.reservedBytes) / (1ull << 30));
     moetool::print(
         "  kernels: {}; read {:.1f} GB/s, int8 {:.2f} TOPS, float {:.2f} "
         "TFLOPS",
@@ -82,6 +87,9 @@ void printTarget(const TargetDesc &target) {
     if (device.link.perSecond > 0)
       moetool::print("  link to the host: {:.1f} GB/s, {:.0f} us\n",
                      device.link.perSecond / 1e9,
+                     device.linkLatencySeconds * 1e6);
+    if (device.sharesMemory)
+      moetool::print("  hand-over to the host: {:.0f} us\n",
                      device.linkLatencySeconds * 1e6);
     printRates(device);
     if (!device.source.empty())

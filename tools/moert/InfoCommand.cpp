@@ -41,22 +41,24 @@ Json cpuJson(const fb::Device &device) {
 Json gpuJson(const fb::Plan &plan, uint32_t index) {
   const fb::Device &device = *plan.devices()->Get(index);
   CudaNeed need = cudaNeed(plan, index);
-  return {{"name", string(device.name())},
-          {"kind", "cuda"},
-          {"isa", string(device.isa())},
-          {"arch", device.arch()},
-          {"budget_bytes", device.memory_bytes()},
-          {"needed_bytes", need.total()},
-          {"weight_bytes", need.weights},
-          {"kv_bytes", need.kv},
-          {"activation_bytes", need.activations},
-          {"workspace_bytes", need.workspace},
-          {"slot_bytes", need.slots},
-          {"constant_bytes", need.constants},
-          {"step_bytes", need.steps},
-          {"pinned",
-           {{"staging_bytes", need.staging},
-            {"streamed_weight_bytes", need.streamed}}}};
+  return {
+      {"name", string(device.name())},
+      {"kind", "cuda"},
+      {"isa", string(device.isa())},
+      {"arch", device.arch()},
+      {"budget_bytes", device.memory_bytes()},
+      {"needed_bytes", need.total()},
+      {"weight_bytes", need.weights},
+      {"kv_bytes", need.kv},
+      {"activation_bytes", need.activations},
+      {"workspace_bytes", need.workspace},
+      {"slot_bytes", need.slots},
+      {"constant_bytes", need.constants},
+      {"step_bytes", need.steps},
+      {"pinned",
+       {{"staging_bytes", need.staging},
+        {"streamed_weight_bytes", device.shares_memory() ? 0 : need.mapped},
+        {"shared_weight_bytes", device.shares_memory() ? need.mapped : 0}}}};
 }
 
 /// Describes the memory needed to run with the default number of threads.
@@ -191,6 +193,9 @@ std::string gpuText(const Json &device) {
   if (pinned["streamed_weight_bytes"] > 0)
     text +=
         ", " + bytes(pinned["streamed_weight_bytes"]) + " of streamed weights";
+  if (pinned["shared_weight_bytes"] > 0)
+    text += ", " + bytes(pinned["shared_weight_bytes"]) +
+            " of weights in the memory that it shares with the host";
   return text;
 }
 

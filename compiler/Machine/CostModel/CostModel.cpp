@@ -392,6 +392,10 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
 }
 
 double transferSeconds(double bytes, const DeviceDesc &device) {
+  // In a shared memory, reading and writing it are what takes time.
+  if (device.sharesMemory)
+    return device.linkLatencySeconds +
+           2 * bytes / device.read.planned(Peak::kAssumedRead);
   if (device.link.perSecond <= 0)
     return 0;
   return device.linkLatencySeconds +

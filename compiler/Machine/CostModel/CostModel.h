@@ -54,7 +54,8 @@ double gemmSeconds(const mlir::moe::Product &product,
                    const moek::GemmInfo &gemm, const Situation &situation,
                    const DeviceDesc &device);
 
-/// Returns the seconds to move `bytes` over the device's link to the host.
+/// Returns the seconds to move `bytes` over the device's link to the host, or
+/// to hand them over in the memory that it shares with the host.
 double transferSeconds(double bytes, const DeviceDesc &device);
 
 /// Returns whether `bytes` of weights that every step reads stay in the

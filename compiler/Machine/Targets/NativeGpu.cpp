@@ -32,23 +32,27 @@ std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
     share = fmt::format(", {:.0f} % of the {:.0f} GB/s of its memory",
                         100 * limits.memoryBytesPerSecond / most, most / 1e9);
   std::string link = moert::pciLink(device.pciAddress);
+  std::string linkText =
+      desc.sharesMemory
+          ? "no link: the driver says that it shares the host's memory"
+          : fmt::format(
+                "link: the slowest of pinned copies, {:.1f} GB/s to the device "
+                "and {:.1f} GB/s to the host, and of reads by a kernel, {}{}",
+                limits.toDeviceBytesPerSecond / 1e9,
+                limits.toHostBytesPerSecond / 1e9,
+                limits.kernelReadBytesPerSecond > 0
+                    ? fmt::format("{:.1f} GB/s",
+                                  limits.kernelReadBytesPerSecond / 1e9)
+                    : "not measured",
+                link.empty() ? "" : " (" + link + ")");
   return fmt::format(
       "read: measured by copies within the device, bytes read and written{}; "
-      "link: the slowest of pinned copies, {:.1f} GB/s to the device and "
-      "{:.1f} "
-      "GB/s to the host, and of reads by a kernel, {}{}; int8 and float: "
-      "computed, not measured: {} SMs x {} "
-      "and {} operations a clock at {:.2f} GHz, of which kernels are assumed "
-      "to "
-      "reach {:.0f} % and {:.0f} %",
-      share, limits.toDeviceBytesPerSecond / 1e9,
-      limits.toHostBytesPerSecond / 1e9,
-      limits.kernelReadBytesPerSecond > 0
-          ? fmt::format("{:.1f} GB/s", limits.kernelReadBytesPerSecond / 1e9)
-          : "not measured",
-      link.empty() ? "" : " (" + link + ")", device.multiprocessors,
-      peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
-      100 * desc.int8.efficiency, 100 * desc.float32.efficiency);
+      "{}; int8 and float: computed, not measured: {} SMs x {} and {} "
+      "operations a clock at {:.2f} GHz, of which kernels are assumed to reach "
+      "{:.0f} % and {:.0f} %",
+      share, linkText, device.multiprocessors, peak.int8Ops, peak.floatOps,
+      device.clockHz / 1e9, 100 * desc.int8.efficiency,
+      100 * desc.float32.efficiency);
 }
 
 DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
@@ -60,10 +64,13 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   desc.isa = moek::Isa::Cuda;
   desc.arch = device.arch;
   desc.cores = device.multiprocessors;
-  desc.memoryBytes = device.memoryBytes;
-  desc.reservedBytes = device.memoryBytes -
-                       std::min(device.memoryBytes, limits.freeBytes) +
-                       kHeadroomBytes;
+  desc.sharesMemory = device.sharesHostMemory;
+  if (!desc.sharesMemory) {
+    desc.memoryBytes = device.memoryBytes;
+    desc.reservedBytes = device.memoryBytes -
+                         std::min(device.memoryBytes, limits.freeBytes) +
+                         kHeadroomBytes;
+  }
   desc.read = {limits.memoryBytesPerSecond, 1, "measured", Basis::Measured};
   double clocks = device.multiprocessors * device.clockHz;
   desc.int8 = {clocks * peak.int8Ops, 0, "computed"};
@@ -73,7 +80,8 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   // Launches that stream experts read them by kernels.
   if (limits.kernelReadBytesPerSecond > 0)
     link = std::min(link, limits.kernelReadBytesPerSecond);
-  desc.link = {link, 1, "measured", Basis::Measured};
+  if (!desc.sharesMemory)
+    desc.link = {link, 1, "measured", Basis::Measured};
   desc.linkLatencySeconds = limits.copyLatencySeconds;
   // The class gives the efficiency for peaks that were not measured.
   if (std::string name = classOfArch(device.arch); !name.empty())
@@ -84,9 +92,6 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
 
 /// Fails with Unsupported for a GPU that plans do not support.
 StatusOr<CudaPeak> peakOf(const CudaGpu &device) {
-  if (device.sharesHostMemory)
-    return Status(StatusCode::Unsupported,
-                  "shares the host's memory, which plans do not support");
   std::optional<CudaPeak> peak = moert::cudaPeak(device.arch);
   if (!peak)
     return Status(StatusCode::Unsupported,

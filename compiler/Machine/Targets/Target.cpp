@@ -85,6 +85,8 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
   bool gpu = device.kind == DeviceKind::Cuda;
   if (auto bytes = moert::parseSize(qualifier)) {
     uint64_t size = uint64_t(*bytes);
+    if (device.sharesMemory)
+      return Status::ok(); // The size is that of the CPU's memory.
     if (gpu && size > device.memoryBytes)
       return fail(fmt::format("{} has {} of memory, not {}", device.model,
                               gibText(device.memoryBytes), gibText(size)));
@@ -97,7 +99,11 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
   for (const std::string &name : classNames())
     if (isLinkClass(name))
       links.push_back(name);
-  if (gpu && std::ranges::find(links, plain(qualifier)) != links.end())
+  bool isLink = std::ranges::find(links, plain(qualifier)) != links.end();
+  if (isLink && device.sharesMemory)
+    return fail(fmt::format("{} has the host's memory, and no link to it",
+                            device.model));
+  if (gpu && isLink)
     return replaceLink(plain(qualifier), device);
   std::optional<std::string> meant = moert::closestMatch(qualifier, links);
   return fail(fmt::format(

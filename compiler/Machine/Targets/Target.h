@@ -83,7 +83,8 @@ struct Storage {
   }
 };
 
-/// One memory and the processors that read it at full speed.
+/// A memory, or a GPU's share in the host's, and the processors that read it at
+/// full speed.
 struct DeviceDesc {
   std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
   std::string model; ///< The name of the description: "xeon", "4090".
@@ -112,8 +113,12 @@ struct DeviceDesc {
   /// Bytes that the cores of one memory node read from its own memory while
   /// other nodes are idle, and from another node's memory.
   Peak nodeRead, nodeLink;
-  /// Link to the host; 0 for a CPU, which has none.
+  /// Whether a GPU has no memory of its own but the host's, which joining the
+  /// devices copies to memoryBytes and reservedBytes. It has no link.
+  bool sharesMemory = false;
+  /// Link to the host; 0 for a CPU and for a GPU that shares its memory.
   Peak link;
+  /// Of a copy to or from the host; with a shared memory of a hand-over.
   double linkLatencySeconds = 0;
   Storage storage; ///< The disk of a CPU's machine.
   /// Rates of kernels that plans for the device may use; of a CPU, of all. A
@@ -140,6 +145,11 @@ struct TargetDesc {
   std::vector<std::string> notes;
 
   const DeviceDesc &host() const { return devices.back(); }
+  /// Returns the index of the device whose memory a device has: the host's, or
+  /// its own.
+  size_t memoryOf(size_t device) const {
+    return devices[device].sharesMemory ? devices.size() - 1 : device;
+  }
   /// Number of GPUs among the devices.
   size_t gpuCount() const;
   const DeviceDesc *find(std::string_view deviceName) const;

@@ -42,6 +42,8 @@ const IntField intFields[] = {
     {"reserved_bytes",
      [](DeviceDesc &d, int64_t v) { d.reservedBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return int64_t(d.reservedBytes); }},
+    {"shares_memory", [](DeviceDesc &d, int64_t v) { d.sharesMemory = v != 0; },
+     [](const DeviceDesc &d) { return int64_t(d.sharesMemory); }},
     {"l2_bytes", [](DeviceDesc &d, int64_t v) { d.l2Bytes = uint64_t(v); },
      [](const DeviceDesc &d) { return int64_t(d.l2Bytes); }},
     {"l3_bytes", [](DeviceDesc &d, int64_t v) { d.l3Bytes = uint64_t(v); },

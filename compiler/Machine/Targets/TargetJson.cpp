@@ -108,7 +108,14 @@ constexpr std::string_view textKeys[] = {"name", "model", "title",
 
 constexpr std::string_view efficiencySuffix = "_efficiency",
                            sourceSuffix = "_source", basisSuffix = "_basis";
-constexpr const char *classesKey = "classes", *aliasesKey = "aliases";
+constexpr const char *classesKey = "classes", *aliasesKey = "aliases",
+                     *sharesKey = "shares_memory";
+/// Keys of a device with a memory of its own.
+constexpr std::string_view ownMemoryKeys[] = {"memory_gib", "reserved_gib",
+                                              "link_gbps"};
+bool isOfOwnMemory(std::string_view key) {
+  return std::ranges::find(ownMemoryKeys, key) != std::end(ownMemoryKeys);
+}
 
 bool isPeakKey(std::string_view key) {
   return std::ranges::any_of(peakKeys, [&](const PeakKey &peak) {
@@ -145,12 +152,13 @@ Status unknownKey(const JsonPlace &place, const std::string &key) {
 
 Status checkKeys(const Json &object, const JsonPlace &place) {
   for (const auto &[key, value] : object.items()) {
-    bool known =
-        key == readByCoresKey || key == kernelsKey || key == kernelBasisKey ||
-        key == classesKey || key == aliasesKey || isPeakKey(key) ||
-        std::ranges::find(textKeys, key) != std::end(textKeys) ||
-        std::ranges::any_of(numberKeys,
-                            [&](const NumberKey &n) { return n.key == key; });
+    bool known = key == readByCoresKey || key == kernelsKey ||
+                 key == kernelBasisKey || key == classesKey ||
+                 key == aliasesKey || key == sharesKey || isPeakKey(key) ||
+                 std::ranges::find(textKeys, key) != std::end(textKeys) ||
+                 std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
+                   return n.key == key;
+                 });
     if (!known)
       return unknownKey(place, key);
   }
@@ -320,10 +328,33 @@ Status parseKernels(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
+Status parseSharesMemory(const Json &object, const JsonPlace &place,
+                         DeviceDesc &device) {
+  auto shares = object.find(sharesKey);
+  if (shares == object.end())
+    return Status::ok();
+  auto fail = [&](std::string_view key, std::string_view what) {
+    return (place / key).error(fmt::format("\"{}\" {}", key, what));
+  };
+  if (!shares->is_boolean())
+    return fail(sharesKey, "must be true or false");
+  device.sharesMemory = shares->get<bool>();
+  if (!device.sharesMemory)
+    return Status::ok();
+  if (device.kind != DeviceKind::Cuda)
+    return fail(sharesKey, "is for a cuda device, which then has the memory of "
+                           "the cpu");
+  for (std::string_view key : ownMemoryKeys)
+    if (object.contains(key))
+      return fail(key, "is for a device with a memory of its own, and "
+                       "\"shares_memory\" is true: the memory is the cpu's");
+  return Status::ok();
+}
+
 /// Checks that keys do not contradict each other.
 Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                       const JsonPlace &place) {
-  if (device.reservedBytes >= device.memoryBytes)
+  if (!device.sharesMemory && device.reservedBytes >= device.memoryBytes)
     return place.error(fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
                                    " is {}: nothing is left to plan with",
                                    double(device.reservedBytes) / kGibibyte,
@@ -333,8 +364,14 @@ Status checkAgreement(const DeviceDesc &device, std::string_view isa,
         device.nodeLink.perSecond > 0)
       return place.error("\"numa_nodes\", \"node_read_gbps\" and "
                          "\"node_link_gbps\" are for a cpu");
-    if (device.link.perSecond <= 0 || device.arch == 0)
-      return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
+    if (device.sharesMemory && device.link.perSecond > 0)
+      return (place / classesKey)
+          .error("a class has \"link_gbps\", and \"shares_memory\" is true: "
+                 "there is no link to the cpu's memory");
+    if (device.arch == 0 ||
+        (device.link.perSecond <= 0 && !device.sharesMemory))
+      return place.error("a cuda device needs \"arch\" and \"link_gbps\", or "
+                         "\"shares_memory\" in place of the link");
     if (device.storage.bytesPerSecond > 0 || device.storage.readsPerSecond > 0)
       return place.error("\"storage_gbps\" and \"storage_kreads\" are for a "
                          "cpu");
@@ -383,11 +420,13 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
     device.isa = *found;
   }
 
+  MOE_RETURN_IF_ERROR(parseSharesMemory(object, place, device));
   for (const NumberKey &number : numberKeys) {
     JsonPlace member = place / number.key;
     auto it = object.find(number.key);
     if (it == object.end()) {
-      if (number.required)
+      if (number.required &&
+          !(device.sharesMemory && isOfOwnMemory(number.key)))
         return place.error(fmt::format("\"{}\" is missing", number.key));
       continue;
     }
@@ -426,8 +465,9 @@ StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
     return devices;
   }
   for (const auto &[key, value] : root.items())
-    if (key != "devices" && key != "name")
+    if (key != "devices" && key != "name" && key != aliasesKey)
       return unknownKey(place, key);
+  MOE_RETURN_IF_ERROR(wordsOf(root, aliasesKey, place).status());
   const Json &list = root["devices"];
   place = place / "devices";
   if (!list.is_array())
@@ -436,6 +476,13 @@ StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
     MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(list[i], place / i));
     devices.push_back(std::move(device));
   }
+  auto cpus = std::ranges::count(devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  auto shares = std::ranges::find(devices, true, &DeviceDesc::sharesMemory);
+  if (shares != devices.end() && cpus > 1)
+    return (place / size_t(shares - devices.begin()) / sharesKey)
+        .error(fmt::format("\"{}\" is for a machine with one cpu, whose memory "
+                           "it is, and there are {}",
+                           sharesKey, cpus));
   return devices;
 }
 
@@ -446,6 +493,14 @@ TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices) {
   for (DeviceDesc &device : target.devices)
     device.name = device.kind == DeviceKind::Cpu ? fmt::format("cpu{}", cpus++)
                                                  : fmt::format("gpu{}", gpus++);
+  // The first CPU is the host.
+  auto host =
+      std::ranges::find(target.devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  for (DeviceDesc &device : target.devices)
+    if (device.sharesMemory && host != target.devices.end()) {
+      device.memoryBytes = host->memoryBytes;
+      device.reservedBytes = host->reservedBytes;
+    }
   return target;
 }
 
@@ -521,8 +576,11 @@ std::string toJson(const TargetDesc &target) {
     object["kind"] = device.kind == DeviceKind::Cpu ? "cpu" : "cuda";
     if (device.kind == DeviceKind::Cpu)
       object["isa"] = std::string(moek::isaName(device.isa));
+    if (device.sharesMemory)
+      object[sharesKey] = true;
     for (const NumberKey &number : numberKeys)
-      if (double value = number.get(device) / number.unit; value != 0) {
+      if (double value = number.get(device) / number.unit;
+          value != 0 && !(device.sharesMemory && isOfOwnMemory(number.key))) {
         if (value == std::floor(value))
           object[number.key] = int64_t(value);
         else

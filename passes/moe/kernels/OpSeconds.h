@@ -33,10 +33,11 @@ double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack);
 
 /// Whether resident weights may have another layout than the file's: with
-/// weights=reference (no `mayPack`) those of the host keep it, because its
-/// kernels read the mapped file; a GPU has a copy in any case.
+/// weights=reference (no `mayPack`) those in the host's memory keep it, because
+/// kernels read the mapped file; a GPU with its own memory has a copy anyway.
 inline bool mayLayOut(const moec::DeviceDesc &device, bool mayPack) {
-  return mayPack || device.kind == moec::DeviceKind::Cuda;
+  return mayPack ||
+         (device.kind == moec::DeviceKind::Cuda && !device.sharesMemory);
 }
 
 /// Returns the time that a device spends between the work of instructions:

@@ -258,6 +258,9 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
           const moec::DeviceDesc *device = deviceOf(op, *target);
           if (!device)
             return failure();
+          for (Value operand : op->getOperands())
+            if (isWeight(operand))
+              layouts.addReader(operand, *device);
           bool streamed = op->hasAttr(kStreamedAttr);
           for (const Instruction &instruction : op.getInstructions({}))
             for (Value weight : instruction.gemmWeights())

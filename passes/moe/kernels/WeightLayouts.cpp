@@ -16,6 +16,12 @@ void WeightLayouts::addUse(Value weight, const Instruction &instruction,
     hosts_.try_emplace(weightSymbol(weight), &device);
 }
 
+void WeightLayouts::addReader(Value weight, const moec::DeviceDesc &device) {
+  readers_[weightSymbol(weight)] |= device.kind == moec::DeviceKind::Cpu ? 1
+                                    : device.sharesMemory                ? 2
+                                                                         : 0;
+}
+
 void WeightLayouts::addStreamed(Value weight, const moec::DeviceDesc &device) {
   streamed_.insert({weightSymbol(weight), &device});
 }
@@ -82,6 +88,9 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   };
   if (!mayLayOut(device, mayPack_))
     return keepForAll("weights=reference");
+  if (readers_.lookup(weightSymbol(weight)) == 3 &&
+      (device.sharesMemory || device.kind == moec::DeviceKind::Cpu))
+    return keepForAll("CPU and GPU read them in one memory");
   if (uses->second.ofFloats)
     return keepForAll("the ops that read them take floats");
   Choice kept = keep(text(moek::formatInfo(*format).name) +

@@ -25,6 +25,9 @@ public:
   void addUse(Value weight, const Instruction &instruction, PhaseAttr phase,
               const moec::DeviceDesc &device);
 
+  /// Notes that an op on `device` reads `weight`, with a gemm or without.
+  void addReader(Value weight, const moec::DeviceDesc &device);
+
   /// Notes that `device` brings `weight` from a CPU that has it: in the layout
   /// that this one's gemms read.
   void addStreamed(Value weight, const moec::DeviceDesc &device);
@@ -41,6 +44,8 @@ public:
 
   /// Returns the layout that the noted gemms read best. It is the first layout
   /// after the model file's that meets these conditions, else the file's:
+  ///   * no other device reads the weight in the same memory, which has it
+  ///   once;
   ///   * the weight's format and number of columns support it, with at most an
   ///     eighth more bytes for padded panels;
   ///   * each gemm exists for it, with no lesser instruction set than for the
@@ -60,6 +65,8 @@ private:
   bool mayPack_;
   llvm::DenseMap<Key, Uses> uses_;
   llvm::DenseSet<Key> streamed_;
+  /// By weight: 1 if a CPU reads it, 2 if a GPU does that shares its memory.
+  llvm::DenseMap<StringAttr, int> readers_;
   /// The CPU that reads a weight.
   llvm::DenseMap<StringAttr, const moec::DeviceDesc *> hosts_;
 };

@@ -83,6 +83,9 @@ std::string ExpertStreaming::addCandidate(ExpertsOp op,
     return label + " would be streamed to the GPU of its layer's router, but " +
            "the router is on " + (ofRouter ? ofRouter->name : host.name);
   const moec::DeviceDesc &gpu = *ofRouter;
+  if (gpu.sharesMemory)
+    return gpu.name + " shares the memory of " + host.name +
+           ", where nothing has to be copied for it";
   ExpertSliceAttr slice = op.getSliceAttr();
   if (slice && !slice.getMap().empty())
     return label + " are the experts that a router profile leaves to " +

@@ -224,9 +224,11 @@ private:
                          const Choice &choice) {
     // One line per device, starting with those that are too small.
     std::string shortOf, others;
-    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
-      bool fits = use.total() <= int64_t(device.budgetBytes());
-      (fits ? others : shortOf) += line(device, use, problem.kvRows());
+    moec::MemoryBudgets budgets(target);
+    for (auto [i, device] : llvm::enumerate(target.devices)) {
+      bool fits = budgets.left(i, totalsOf(choice.use)) >= 0;
+      (fits ? others : shortOf) +=
+          line(device, choice.use[i], budgets.of(i), problem.kvRows());
     }
     if (shortOf.empty())
       return success();
@@ -250,7 +252,9 @@ private:
     double weights = 0, room = 0, elements = problem.weightElements();
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
       weights += double(use.weights);
-      room += double(device.budgetBytes()) - double(use.total() - use.weights);
+      room -= double(use.total() - use.weights);
+      if (!device.sharesMemory)
+        room += double(device.budgetBytes());
     }
     double now = 8 * weights / elements, then = now * room / weights;
     // No format has so few bits.
@@ -262,13 +266,14 @@ private:
   /// Describes the memory that a device needs, its budget and the parts of the
   /// need.
   static std::string line(const moec::DeviceDesc &device, const DeviceUse &use,
-                          int64_t kvRows) {
-    std::string text = "\n  " + device.name + ": " +
-                       formatCapacity(double(use.total())) + " of " +
-                       formatCapacity(double(device.budgetBytes())) + " (" +
-                       describe(use, kvRows);
+                          int64_t budget, int64_t kvRows) {
+    std::string text =
+        "\n  " + device.name + ": " + formatCapacity(double(use.total())) +
+        " of " + formatCapacity(double(budget)) +
+        (device.sharesMemory ? " that it shares with the host" : "") + " (" +
+        describe(use, kvRows);
     // The user's limit, or what is left for the system.
-    if (device.reservedBytes)
+    if (device.reservedBytes && !device.sharesMemory)
       text += "; " + formatCapacity(double(device.reservedBytes)) +
               " more are not to be used";
     return text + ")";
@@ -305,8 +310,10 @@ private:
     // If one more expert does not fit, memory is the limit.
     const int64_t each =
         problem.groups()[split.group].weightBytes / split.experts;
-    const bool isFull = choice.use[split.device].total() + each >
-                        int64_t(ofFirst.budgetBytes());
+    const moec::MemoryBudgets budgets(target);
+    const bool isFull =
+        !budgets.isSame(split.device, choice.assignment[split.group]) &&
+        budgets.left(split.device, totalsOf(choice.use)) < each;
     const std::string &device = ofFirst.name;
     std::string part = std::to_string(split.count()) + " of " +
                        std::to_string(split.experts) + " experts";
@@ -358,6 +365,13 @@ private:
     if (target.gpuCount() == 0)
       return;
     reportUnfit(module, target, problem, search);
+    for (const moec::DeviceDesc &device : target.devices)
+      if (device.sharesMemory)
+        addNote(module,
+                device.name + " and " + target.host().name +
+                    " share one memory: one budget for both, weights stay "
+                    "where they are, and what one reads delays the other, "
+                    "which is computed, not measured");
     for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
       if (std::string hot = hotExperts(int(gpu), choice); !hot.empty())
         addNote(module, target.devices[gpu].name + " has " + hot);

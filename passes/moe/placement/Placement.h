@@ -75,6 +75,9 @@ struct DeviceUse {
   }
 };
 
+/// Returns the total of each device.
+std::vector<int64_t> totalsOf(ArrayRef<DeviceUse> use);
+
 /// The groups of a module, and what placement needs to know about them.
 class PlacementProblem {
 public:

@@ -71,10 +71,14 @@ void PlacementSearch::addCandidate(std::vector<int> unitDevices,
     if (device != host)
       candidate.gpuBytes += unit.bytes;
   }
+  // At most `sharedBytes` are counted in several units.
+  auto overfills = [&](int device) {
+    return budgets.left(device, bytes) + sharedBytes < 0;
+  };
   for (int device = 0; device < host; ++device)
-    if (bytes[device] - sharedBytes > budgets[device])
+    if (overfills(device))
       return;
-  candidate.leavesRoomOnHost = bytes[host] - sharedBytes <= budgets[host];
+  candidate.leavesRoomOnHost = !overfills(host);
   candidate.predicted = times.predict(assign(unitDevices));
   candidate.unitDevices = std::move(unitDevices);
   into.push_back(std::move(candidate));
@@ -86,7 +90,7 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
   bool areSeveral = gpus.size() > 1;
   int64_t budget = 0;
   for (int gpu : gpus)
-    budget += budgets[gpu];
+    budget += budgets.of(gpu);
   std::set<std::vector<int>> known;
   auto add = [&](const Selection &selection) {
     if (selection.bytes - sharedBytes > budget)

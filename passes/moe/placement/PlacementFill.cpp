@@ -134,7 +134,11 @@ PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
     return std::nullopt;
   // The same rounding as in memoryUse().
   int64_t each = problem.groups()[group].weightBytes / experts + 1;
-  int64_t most = 1 + (budgets[gpu] - other.use[gpu].total()) / each;
+  std::vector<int64_t> used = totalsOf(other.use);
+  // In one memory, an expert only changes hands, and what is rounded is more.
+  int64_t more = budgets.isSame(gpu, host) ? 1 : each;
+  int64_t most = 1 + std::min((budgets.of(gpu) - used[gpu]) / each,
+                              budgets.left(gpu, used) / more);
   auto predictedOf = [&](int64_t count) {
     other.splits.back() = splitOf(group, gpu, count);
     return times.predict(other.assignment, other.splits);

@@ -262,6 +262,13 @@ void PlacementProblem::addMemory(func::FuncOp function) {
 // Memory of an assignment
 //===----------------------------------------------------------------------===//
 
+std::vector<int64_t> moe::totalsOf(ArrayRef<DeviceUse> use) {
+  std::vector<int64_t> totals;
+  for (const DeviceUse &device : use)
+    totals.push_back(device.total());
+  return totals;
+}
+
 std::vector<DeviceUse>
 PlacementProblem::memoryUse(const Assignment &assignment,
                             ArrayRef<ExpertSplit> splits) const {
@@ -270,8 +277,10 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   for (auto [index, group] : llvm::enumerate(groupList)) {
     int device = assignment[index];
     use[device].kv += group.kvBytes;
+    // Devices that share a memory read the same bytes.
+    size_t memory = target.memoryOf(size_t(device));
     for (auto [number, bytes] : groupWeights[index]) {
-      size_t cell = size_t(device) * weightCount + size_t(number);
+      size_t cell = memory * weightCount + size_t(number);
       if (!counted[cell])
         use[device].weights += bytes;
       counted[cell] = true;

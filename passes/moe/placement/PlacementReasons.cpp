@@ -85,8 +85,7 @@ int PlacementReasons::otherDevice(int index) const {
 }
 
 int64_t PlacementReasons::left(int device) const {
-  return int64_t(target.devices[device].budgetBytes()) -
-         choice.use[device].total();
+  return moec::MemoryBudgets(target).left(size_t(device), totalsOf(choice.use));
 }
 
 /// Returns what moving this unit to `other` would change. All units that are

@@ -48,11 +48,10 @@ static std::optional<int64_t> layerWithCache(const OpGroup &group,
 PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const moec::TargetDesc &target,
                                  const StepPrediction &times)
-    : problem(problem), times(times), host(int(target.devices.size()) - 1),
-      gpuTotal(int(target.gpuCount())), unitIndex(problem.groups().size(), -1),
-      sources(problem.groups().size()), fixedBytes(target.devices.size(), 0) {
-  for (const moec::DeviceDesc &device : target.devices)
-    budgets.push_back(int64_t(device.budgetBytes()));
+    : problem(problem), times(times), budgets(target),
+      host(int(target.devices.size()) - 1), gpuTotal(int(target.gpuCount())),
+      unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
+      fixedBytes(target.devices.size(), 0) {
   std::optional<CacheLayers> caches;
   if (!problem.groups().empty())
     caches.emplace(
@@ -165,13 +164,6 @@ PlacementSearch::Assignment PlacementSearch::moved(const Choice &choice,
   return assign(devices);
 }
 
-bool PlacementSearch::fits(ArrayRef<DeviceUse> use) const {
-  for (auto [budget, needed] : llvm::zip_equal(budgets, use))
-    if (needed.total() > budget)
-      return false;
-  return true;
-}
-
 //===----------------------------------------------------------------------===//
 // The choice
 //===----------------------------------------------------------------------===//
@@ -224,7 +216,7 @@ PlacementSearch::closest(std::vector<Candidate> candidates) const {
     Choice choice = choiceOf(candidate);
     bool gpusFit = true;
     for (int gpu = 0; gpu < gpuTotal; ++gpu)
-      gpusFit &= choice.use[gpu].total() <= budgets[gpu];
+      gpusFit &= choice.use[gpu].total() <= budgets.of(gpu);
     if (gpusFit)
       return choice;
   }

@@ -31,6 +31,7 @@
 #ifndef MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 
+#include "compiler/Machine/CostModel/Memories.h"
 #include "passes/moe/placement/StepPrediction.h"
 
 namespace mlir::moe {
@@ -88,7 +89,9 @@ public:
   Assignment classicSplit() const;
   /// Returns the assignment of `choice` with one unit on another device.
   Assignment moved(const Choice &choice, int unit, int device) const;
-  bool fits(ArrayRef<DeviceUse> use) const;
+  bool fits(ArrayRef<DeviceUse> use) const {
+    return budgets.fit(totalsOf(use));
+  }
 
 private:
   struct Layer {
@@ -147,7 +150,7 @@ private:
 
   const PlacementProblem &problem;
   const StepPrediction &times;
-  std::vector<int64_t> budgets; ///< Bytes of each device.
+  moec::MemoryBudgets budgets;
   int host, gpuTotal;
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;

@@ -1,5 +1,6 @@
 #include "passes/moe/placement/StepPrediction.h"
 
+#include "compiler/Machine/CostModel/Memories.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/OpSeconds.h"
@@ -137,6 +138,10 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
     if (op.getNumResults() == 1)
       node.resultBytes =
           double(PlacementProblem::bytesOf(op.getResult(0), tokens));
+    if (auto costed = dyn_cast<CostOpInterface>(op)) {
+      Cost cost = costed.getCost(tokens, typicalStep(phase).cached);
+      node.readBytes = cost.weightBytes + cost.kvBytes;
+    }
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
       double own =
@@ -162,6 +167,8 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
       double share = double(std::min(deferred, used)) / double(used);
       late = node;
       late->isDeferred = true;
+      late->readBytes = share * node.readBytes;
+      node.readBytes -= late->readBytes;
       for (int i = 0; i < devices; ++i) {
         double work = node.seconds[i] - node.overhead[i];
         node.seconds[i] -= share * work;
@@ -174,6 +181,7 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
     if (auto it = deferral.late.find(&op); it != deferral.late.end()) {
       Node sum = graph.nodes[made];
       sum.isSum = true;
+      sum.readBytes = 0;
       sum.reads.assign(it->second.begin(), it->second.end());
       sum.reads.push_back(known.lookup(op.getResult(0)));
       for (int i = 0; i < devices; ++i)
@@ -209,6 +217,7 @@ double StepPrediction::simulate(const Graph &graph,
   std::vector<double> free(size_t(devices), 0), link(size_t(devices), 0);
   std::vector<double> there(graph.values.size() * size_t(devices), -1);
   std::vector<double> finish(graph.nodes.size(), 0);
+  moec::MemoryTraffic traffic(target);
   std::vector<const ExpertSplit *> splitOf(assignment.size());
   for (const ExpertSplit &split : splits)
     splitOf[split.group] = &split;
@@ -255,15 +264,20 @@ double StepPrediction::simulate(const Graph &graph,
     const ExpertSplit *split =
         node.group < 0 || node.isSum ? nullptr : splitOf[node.group];
     if (!split) {
-      free[device] = finish[i] = startOf(node, device) + node.seconds[device];
+      free[device] = finish[i] =
+          traffic.end(size_t(device), startOf(node, device),
+                      node.seconds[device], node.readBytes);
     } else {
       int others = assignment[node.group], own = split->device;
-      auto partOf = [&](int device, double share) {
-        return share * (node.seconds[device] - node.overhead[device]) +
-               node.overhead[device];
+      auto endOf = [&](int device, double share) {
+        double seconds =
+            share * (node.seconds[device] - node.overhead[device]) +
+            node.overhead[device];
+        return traffic.end(size_t(device), startOf(node, device), seconds,
+                           share * node.readBytes);
       };
-      double rest = startOf(node, others) + partOf(others, 1 - split->share);
-      double first = startOf(node, own) + partOf(own, split->share);
+      double rest = endOf(others, 1 - split->share);
+      double first = endOf(own, split->share);
       free[others] = rest;
       if (node.isDeferred) {
         free[own] = first;

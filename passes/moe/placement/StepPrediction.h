@@ -83,6 +83,7 @@ private:
     std::vector<double> overhead; ///< ... starts and barriers.
     double instructions = 1;
     double resultBytes = 0;
+    double readBytes = 0; ///< Weights and caches.
     /// Whether it is a deferred op, or the sum that adds its result.
     bool isDeferred = false, isSum = false;
   };

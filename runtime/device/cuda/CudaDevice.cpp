@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/HostCpu.h"
 #include "runtime/base/ParallelPieces.h"
 #include "runtime/base/Text.h"
 #include "runtime/device/cuda/CudaPinnable.h"
@@ -60,6 +61,9 @@ Status CudaDevice::check(cu::Result result, std::string_view action) const {
 
 Status CudaDevice::checkRoom() const {
   MOE_ASSIGN_OR_RETURN(uint64_t free, context_->freeBytes());
+  // Drivers do not count what the page cache would give back.
+  if (table().shares_memory())
+    free = std::max(free, freeHostBytes());
   if (need_.total() + kDriverReserveBytes <= free)
     return Status::ok();
   auto bytes = [](uint64_t n) { return humanBytes(double(n)); };
@@ -98,6 +102,14 @@ Status CudaDevice::reserve() {
         .suggesting(recompile(Suggestion::ForThisMachine, plan_.table(),
                               plan_.path(), {{"--target", "native"}}));
   MOE_ASSIGN_OR_RETURN(gpu_, driver_->describe(ordinal_));
+  if (table().shares_memory() && !gpu_.sharesHostMemory)
+    return Status(
+               StatusCode::WrongMachine,
+               fmt::format("{}: the plan is for a GPU that shares the host's "
+                           "memory, and {} has memory of its own",
+                           plan_.path(), name()))
+        .suggesting(recompile(Suggestion::ForThisMachine, plan_.table(),
+                              plan_.path(), {{"--target", "native"}}));
   MOE_ASSIGN_OR_RETURN(context_, CudaContext::retain(*driver_, gpu_.handle));
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   own_ = std::make_unique<Resources>();
@@ -169,7 +181,7 @@ Status CudaDevice::bind(const ProvenPhase &phase,
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   if (own_->phases.empty()) {
     MOE_RETURN_IF_ERROR(mapArenas(arenas));
-    MOE_RETURN_IF_ERROR(mapStreamedWeights());
+    MOE_RETURN_IF_ERROR(mapWeights());
   }
   cu::DevicePointer board = 0;
   if (events) {
@@ -223,9 +235,9 @@ Status CudaDevice::mapArenas(std::span<std::byte *const> arenas) {
   return Status::ok();
 }
 
-Status CudaDevice::mapStreamedWeights() {
+Status CudaDevice::mapWeights() {
   std::vector<std::span<std::byte>> pieces;
-  for (const CudaWeights::Streamed &piece : weights_.streamed()) {
+  for (const CudaWeights::Mapped &piece : weights_.mapped()) {
     auto *memory = reinterpret_cast<std::byte *>(
                        const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
                    piece.begin;
@@ -239,20 +251,20 @@ Status CudaDevice::mapStreamedWeights() {
   auto makeTask = [&]() -> PieceTask {
     return [&](size_t index) -> StatusOr<uint64_t> {
       MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
-      MOE_ASSIGN_OR_RETURN(addresses[index],
-                           mapHostMemory(pieces[index].data(),
-                                         pieces[index].size(),
-                                         "weights that are streamed"));
+      MOE_ASSIGN_OR_RETURN(
+          addresses[index],
+          mapHostMemory(pieces[index].data(), pieces[index].size(), "weights"));
       return uint64_t(pieces[index].size());
     };
   };
   MOE_RETURN_IF_ERROR(forEachPiece(pieces.size(), 0, {}, makeTask));
+  auto &there = table().shares_memory() ? memory_.inPlace : memory_.streamed;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const CudaWeights::Streamed &piece = weights_.streamed()[i];
+    const CudaWeights::Mapped &piece = weights_.mapped()[i];
     for (uint32_t weight : piece.weights)
-      memory_.streamed[weight] =
-          addresses[i] + plan_.table().weights()->Get(weight)->offset() -
-          piece.begin;
+      there[weight] = addresses[i] +
+                      plan_.table().weights()->Get(weight)->offset() -
+                      piece.begin;
   }
   return Status::ok();
 }

@@ -70,7 +70,7 @@ private:
   /// device's instructions use, and the pages for copies between GPUs.
   Status mapArenas(std::span<std::byte *const> arenas);
   /// Makes the pages of streamed weights accessible to the GPU.
-  Status mapStreamedWeights();
+  Status mapWeights();
   /// Returns the GPU's address of host memory. Its pages must not contain other
   /// memory that is pinned separately.
   StatusOr<cu::DevicePointer> mapHostMemory(std::byte *memory, uint64_t bytes,

@@ -82,9 +82,10 @@ CudaNeed cudaNeed(const fb::Plan &plan, uint32_t device) {
       cudaStepBytes(StepRoom::of(plan));
   need.staging = std::max(kLeastStaging, largestInOut(plan, device));
   std::set<uint32_t> streamed;
-  for (const CudaWeights::Streamed &piece : weights.streamed()) {
-    need.streamed += alignUp(piece.end, kPinnedPage) - piece.begin;
-    streamed.insert(piece.weights.begin(), piece.weights.end());
+  for (const CudaWeights::Mapped &piece : weights.mapped()) {
+    need.mapped += alignUp(piece.end, kPinnedPage) - piece.begin;
+    if (!table.shares_memory())
+      streamed.insert(piece.weights.begin(), piece.weights.end());
   }
   for (const fb::Phase *phase : *plan.phases())
     for (uint32_t i = 0; i < count(phase->instructions()); ++i)

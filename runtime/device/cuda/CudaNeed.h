@@ -23,14 +23,16 @@ struct CudaNeed {
   uint64_t constants = 0;
   uint64_t steps = 0; ///< Parameters of steps, one block per queue.
   // Host memory that the GPU accesses.
-  uint64_t staging = 0;  ///< Buffer for reads and writes by the host.
-  uint64_t streamed = 0; ///< Private pages of streamed experts.
+  uint64_t staging = 0; ///< Buffer for reads and writes by the host.
+  /// Pages with weights that are streamed, or that a GPU that shares the host's
+  /// memory reads there.
+  uint64_t mapped = 0;
 
   /// Total in the GPU's memory, without that of its driver.
   uint64_t total() const {
     return weights + kv + activations + workspace + constants + steps;
   }
-  uint64_t pinned() const { return staging + streamed; }
+  uint64_t pinned() const { return staging + mapped; }
 };
 
 /// Returns the memory that device `device` of the plan, a GPU, needs.

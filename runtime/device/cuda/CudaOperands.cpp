@@ -31,9 +31,9 @@ std::span<const float> CudaOperands::constant(std::string_view name) const {
 
 moek::WeightView CudaOperands::weight(std::string_view name) {
   uint32_t index = op_.operand(name).index();
-  if (auto streamed = memory_.streamed.find(index);
-      streamed != memory_.streamed.end())
-    return weightAt(name, pointerTo<const uint8_t>(streamed->second));
+  for (const auto *addresses : {&memory_.streamed, &memory_.inPlace})
+    if (auto it = addresses->find(index); it != addresses->end())
+      return weightAt(name, pointerTo<const uint8_t>(it->second));
   if (!weights_.has(index)) {
     if (status_.isOk())
       status_ = invalidPlan("weight {} is not resident where it is read",

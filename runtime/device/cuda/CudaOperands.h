@@ -23,8 +23,8 @@ struct CudaMemory {
   /// Pages of CudaLinks; 0: this device has no link.
   cu::DevicePointer links = 0;
   /// By weight of the plan: the GPU's address of host memory with streamed
-  /// weights.
-  std::map<uint32_t, cu::DevicePointer> streamed;
+  /// weights, and with weights that it has there.
+  std::map<uint32_t, cu::DevicePointer> streamed, inPlace;
 };
 
 /// Answers the queries of kernels/Arguments.h about an instruction with

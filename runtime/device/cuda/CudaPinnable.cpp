@@ -16,9 +16,8 @@ namespace moert {
 static constexpr size_t kPieceBytes = size_t(64) << 20;
 
 static Status failed(const char *action) {
-  return Status(StatusCode::Io,
-                fmt::format("{} weights that are streamed to a GPU: {}", action,
-                            std::strerror(errno)));
+  return Status(StatusCode::Io, fmt::format("{} weights that a GPU reads: {}",
+                                            action, std::strerror(errno)));
 }
 
 Status makePinnable(std::span<std::byte> pages, bool isCopy) {
@@ -30,9 +29,9 @@ Status makePinnable(std::span<std::byte> pages, bool isCopy) {
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED)
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} of weights that are streamed to a GPU do not "
-                              "fit into memory: {}; compile with "
-                              "--stream-experts off",
+                  fmt::format("{} of weights that a GPU reads in the host's "
+                              "memory do not fit into it: {}; if they are "
+                              "streamed, compile with --stream-experts off",
                               humanBytes(double(pages.size())),
                               std::strerror(errno)));
   (void)::madvise(copy, pages.size(), MADV_HUGEPAGE);

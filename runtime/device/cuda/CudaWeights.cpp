@@ -13,6 +13,16 @@ namespace {
 /// Number of buffers in the ring: while one is filled, the others are being
 /// copied.
 constexpr size_t kRing = 4;
+
+/// Returns whether a GPU reads a weight in the host's memory.
+bool isMapped(const fb::Plan &plan, const fb::Residency &residency) {
+  if (residency.mode() != fb::ResidencyMode::Resident)
+    return residency.mode() == fb::ResidencyMode::Streamed;
+  return plan.devices()->Get(residency.device())->shares_memory() &&
+         plan.weights()->Get(residency.weight())->offset() %
+                 kInPlaceAlignment ==
+             0;
+}
 } // namespace
 
 CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
@@ -24,7 +34,8 @@ CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
   std::vector<Resident> resident;
   for (uint32_t i = 0; i < count(plan.residency()); ++i) {
     const fb::Residency &r = *plan.residency()->Get(i);
-    if (r.device() != device || r.mode() != fb::ResidencyMode::Resident)
+    if (r.device() != device || r.mode() != fb::ResidencyMode::Resident ||
+        isMapped(plan, r))
       continue;
     const fb::Weight &w = *plan.weights()->Get(r.weight());
     resident.push_back({r.weight(), w.file(), extentOf(w)});
@@ -44,14 +55,14 @@ CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
     bytes_ = range.offset + range.extent.bytes;
     offsets_[r.weight] = range.offset + (r.extent.offset - range.extent.offset);
   }
-  findStreamed(plan, device);
+  findMapped(plan, device);
 }
 
-void CudaWeights::findStreamed(const fb::Plan &plan, uint32_t device) {
-  std::vector<Streamed> all;
+void CudaWeights::findMapped(const fb::Plan &plan, uint32_t device) {
+  std::vector<Mapped> all;
   for (uint32_t i = 0; i < count(plan.residency()); ++i) {
     const fb::Residency &r = *plan.residency()->Get(i);
-    if (r.mode() != fb::ResidencyMode::Streamed)
+    if (!isMapped(plan, r))
       continue;
     const fb::Weight &w = *plan.weights()->Get(r.weight());
     Extent extent = extentOf(w);
@@ -62,22 +73,22 @@ void CudaWeights::findStreamed(const fb::Plan &plan, uint32_t device) {
     if (r.device() == device)
       all.back().weights.push_back(r.weight());
   }
-  std::ranges::sort(all, {}, [](const Streamed &piece) {
+  std::ranges::sort(all, {}, [](const Mapped &piece) {
     return std::pair(piece.file, piece.begin);
   });
-  for (Streamed &piece : all) {
-    if (streamed_.empty() || streamed_.back().file != piece.file ||
-        alignUp(streamed_.back().end, kPinnedPage) <= piece.begin) {
-      streamed_.push_back(std::move(piece));
+  for (Mapped &piece : all) {
+    if (mapped_.empty() || mapped_.back().file != piece.file ||
+        alignUp(mapped_.back().end, kPinnedPage) <= piece.begin) {
+      mapped_.push_back(std::move(piece));
       continue;
     }
-    Streamed &last = streamed_.back();
+    Mapped &last = mapped_.back();
     last.end = std::max(last.end, piece.end);
     last.weights.insert(last.weights.end(), piece.weights.begin(),
                         piece.weights.end());
   }
-  std::erase_if(streamed_,
-                [](const Streamed &piece) { return piece.weights.empty(); });
+  std::erase_if(mapped_,
+                [](const Mapped &piece) { return piece.weights.empty(); });
 }
 
 Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,

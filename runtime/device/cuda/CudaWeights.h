@@ -3,7 +3,9 @@
 // Lays out the weights that are resident on a device in one block of its
 // memory, and copies them there through a ring of pinned buffers, so that
 // reading the file and copying to the GPU overlap. Bytes that weights share,
-// such as two views of one tensor, are stored once.
+// such as two views of one tensor, are stored once. A GPU that shares the
+// host's memory reads them there: none are copied but those that begin where
+// its kernels cannot read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,27 +26,32 @@ inline constexpr uint64_t kCudaAlignment = 256;
 /// Pages of host memory, as drivers pin it.
 inline constexpr uint64_t kPinnedPage = 4096;
 
-/// Offsets of a device's resident weights, and the weights streamed to it.
+/// Least alignment of weights that a GPU reads in the host's memory, as that of
+/// GGUF files usually is: a multiple of what any load of a kernel needs.
+inline constexpr uint64_t kInPlaceAlignment = 32;
+
+/// Offsets of a device's resident weights, and the weights that it reads in the
+/// host's memory.
 class CudaWeights {
 public:
   CudaWeights(const fb::Plan &plan, uint32_t device);
 
-  /// Bytes of all resident weights.
+  /// Bytes of the block with resident weights.
   uint64_t bytes() const { return bytes_; }
   bool has(uint32_t weight) const { return offsets_[weight] != kAbsent; }
-  /// Returns the offset of a resident weight of the plan.
+  /// Returns the offset of a weight of the plan in the block.
   uint64_t offset(uint32_t weight) const { return offsets_[weight]; }
 
-  /// A range of a file that contains streamed weights.
-  struct Streamed {
+  /// A range of a file with weights that the device reads in host memory.
+  struct Mapped {
     uint32_t file;
     uint64_t begin, end; ///< Bytes of the file; `begin` is page-aligned.
-    /// Weights that are streamed to this device.
+    /// Weights that this device streams, or has there.
     std::vector<uint32_t> weights;
   };
   /// Returns the ranges with weights for this device. Ranges share no pages and
   /// are the same for all GPUs of the plan.
-  const std::vector<Streamed> &streamed() const { return streamed_; }
+  const std::vector<Mapped> &mapped() const { return mapped_; }
 
   /// Bytes of a buffer in the ring. At 8 MiB, the 10 us that a copy takes to
   /// start are 3 % of its 323 us at 26 GB/s.
@@ -67,10 +74,10 @@ private:
     uint64_t offset; ///< Offset in the device's memory.
   };
 
-  void findStreamed(const fb::Plan &plan, uint32_t device);
+  void findMapped(const fb::Plan &plan, uint32_t device);
 
   std::vector<Range> ranges_;
-  std::vector<Streamed> streamed_;
+  std::vector<Mapped> mapped_;
   std::vector<uint64_t> offsets_; ///< By weight of the plan.
   uint64_t bytes_ = 0;
 };

@@ -363,6 +363,17 @@ plan.program attributes {
 
 // -----
 
+// A GPU shares the CPU's memory.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected a CUDA device to share the CPU's memory}}
+  %x = plan.device "cpu0" cpu isa "ref" memory 1024 {shares_memory}
+}
+
+// -----
+
 // Caches start at cache lines.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,

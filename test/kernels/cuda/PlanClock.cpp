@@ -110,10 +110,13 @@ public:
       MOE_ASSIGN_OR_RETURN(memory.constants.back(),
                            get(count(constant->values()) * sizeof(float)));
     }
-    for (const CudaWeights::Streamed &piece : weights.streamed()) {
+    auto &mapped = table.devices()->Get(device)->shares_memory()
+                       ? memory.inPlace
+                       : memory.streamed;
+    for (const CudaWeights::Mapped &piece : weights.mapped()) {
       MOE_ASSIGN_OR_RETURN(cu::DevicePointer at, get(piece.end - piece.begin));
       for (uint32_t weight : piece.weights)
-        memory.streamed[weight] =
+        mapped[weight] =
             at + table.weights()->Get(weight)->offset() - piece.begin;
     }
     return memory;

@@ -112,6 +112,8 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return o.multiprocessors;
   case 17:
     return o.hasTimeLimit;
+  case 18:
+    return o.isIntegrated;
   case 19: // Host memory can be mapped.
   case 31: // Concurrent kernels.
   case 41: // Unified addresses.

@@ -34,6 +34,7 @@ struct GpuOptions {
   int multiprocessors = 128;
   int l2Bytes = 72 << 20;
   bool hasTimeLimit = false; ///< For kernels, as on a GPU with a display.
+  bool isIntegrated = false; ///< What it says, no matter which memory it has.
   /// Options of the interpreter; `arch` is the compute capability,
   /// `multiprocessors` the number of blocks that run interleaved.
   softgpu::SoftGpuOptions gpu{.arch = 90};

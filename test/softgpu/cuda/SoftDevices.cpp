@@ -54,6 +54,7 @@ std::string makeSoftGpus(const fb::Plan &plan) {
       softcuda::GpuOptions gpu;
       gpu.name = fmt::format("software sm_{}", device->arch());
       gpu.gpu.arch = device->arch();
+      gpu.isIntegrated = device->shares_memory();
       gpu.multiprocessors = device->multiprocessors();
       gpu.usedBytes = kTaken;
       gpu.memoryBytes = device->memory_bytes() + 2 * kTaken;
