@@ -16,6 +16,7 @@ library only.
 import argparse
 import array
 import ast
+import functools
 import math
 import struct
 import sys
@@ -41,6 +42,17 @@ def log_softmax(row):
     return [x - total for x in row]
 
 
+# Of a reference, which fidelity.py compares with the logits of each of its modes.
+@functools.cache
+def reference(path):
+    return load(path)
+
+
+@functools.cache
+def reference_logs(path):
+    return [log_softmax(row) for row in reference(path)]
+
+
 def divergences(ours, ref):
     """KL(ref || ours) of each row, in nats, from rows of log probabilities."""
     return [math.fsum(math.exp(q) * (q - p) for p, q in zip(o, r)) for o, r in zip(ours, ref)]
@@ -58,7 +70,7 @@ def compared_rows(count, tokens):
     return rows
 
 
-def main():
+def main(words=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ours")
     p.add_argument("reference")
@@ -68,8 +80,8 @@ def main():
     p.add_argument("--ids", type=ids)
     p.add_argument("--perplexity", type=float)
     p.add_argument("--then", metavar="FILE", help="the rows that follow those of `ours`")
-    a = p.parse_args()
-    ours, ref = load(a.ours), load(a.reference)
+    a = p.parse_args(words)
+    ours, ref = load(a.ours), reference(a.reference)
     if a.then:
         ours += load(a.then)
     assert len(ours) >= len(ref) and len(ours[0]) == len(ref[0]), \
@@ -89,7 +101,7 @@ def main():
         norm = math.fsum(y * y for r in ref for y in r)
         check("relative error", math.sqrt(error / norm), a.rel)
     if a.mean_kl is not None or a.perplexity is not None:
-        lo, lr = [log_softmax(r) for r in ours], [log_softmax(r) for r in ref]
+        lo, lr = [log_softmax(r) for r in ours], reference_logs(a.reference)
     if a.mean_kl is not None:
         kl = divergences(lo, lr)
         check("mean KL", math.fsum(kl) / len(kl), a.mean_kl)

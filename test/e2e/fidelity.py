@@ -5,7 +5,7 @@
               [--forms none,factored,...] [--modes prefill,step,ubatch5,beside,restore,draft] [--kv-type T]
               [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
 
-Every --mla form is compiled twice: for one prefill, and with --ubatch 5. Modes:
+Every --mla form is compiled once for all modes that need the same plan. Modes:
 prefill: the prompt in one batch; step: one token at a time through decode;
 ubatch5: in ubatches of 5; beside: in steps with three other sequences; restore:
 half of the prompt, then the rest by another process that reads the saved session,
@@ -19,6 +19,8 @@ import ast
 import os
 import subprocess
 import sys
+
+import compare_logits
 
 
 def run(*command):
@@ -70,28 +72,27 @@ def main():
         bounds += ["--greedy", ",".join(map(str, golden))]
         tokens += "," + ",".join(map(str, golden[:-1]))
     os.makedirs(a.work, exist_ok=True)
-    compare = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compare_logits.py")
-    failed = 0
+    failed, compiled = 0, set()
     for form in a.forms.split(","):
         for mode in a.modes.split(","):
-            plan = os.path.join(a.work, f"{form}-{mode}.fb")
             out = os.path.join(a.work, f"{form}-{mode}.npy")
             more = {"ubatch5": ["--ubatch", "5"], "beside": ["--sequences", "4"], "draft": ["--mtp"]}.get(mode, [])
             fed = {"step": ["--step"], "beside": ["--beside", "3"], "draft": ["--draft"]}.get(mode, [])
+            plan = os.path.join(a.work, "-".join([form, *(word.strip("-") for word in more)]) + ".fb")
             logits = [a.moert, "logits", plan]
             then = []
-            run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
-                *more, *a.compile_args.split())
+            if plan not in compiled:
+                run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
+                    *more, *a.compile_args.split())
+                compiled.add(plan)
             if mode == "restore":
                 then = ["--then", run_restored(logits, tokens.split(","), out)]
             else:
                 run(*logits, "--tokens", tokens, "--out", out, *fed)
             rows = ids.partition(",")[2] if mode == "draft" else ids
-            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", rows, *bounds, *then],
-                                  capture_output=True, text=True)
-            print(f"== {form} {mode}: {'ok' if done.returncode == 0 else 'FAILED'}")
-            print(done.stdout + done.stderr, end="")
-            failed += done.returncode != 0
+            isFar = compare_logits.main([out, a.reference, "--ids", rows, *bounds, *then])
+            print(f"== {form} {mode}: {'FAILED' if isFar else 'ok'}")
+            failed += isFar
     print("fidelity:", "ok" if not failed else f"{failed} failed")
     return 1 if failed else 0
 
