@@ -65,9 +65,9 @@ int laneAt(const uint64_t *address, Mask mask, uint32_t bytes, uint64_t at) {
 
 void checkAlignment(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
                     AccessKind kind, const uint64_t *address) {
-  uint64_t low = 0;
+  uint64_t low = 0; // Of all lanes: those that are not active may be anything.
   for (int i = 0; i < kLanes; ++i)
-    low |= mask >> i & 1 ? address[i] : 0;
+    low |= address[i];
   if (!(low & (bytes - 1)))
     return;
   for (int lane = 0; lane < kLanes; ++lane)

@@ -32,49 +32,38 @@ static Mask checkMembers(Warp &warp, const Op &op, Mask mask) {
   return named;
 }
 
-/// r: d, [p], a, b, c, [members]. kind: up, down, bfly, idx.
-static void shuffle(Warp &warp, const Op &op, Mask mask) {
+/// r: d, [p], a, b, c, [members]. Kind: up, down, bfly, idx.
+template <int Kind> static void shuffle(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[op.results];
   checkMembers(warp, op, mask);
   const uint32_t *a = warp.lanes<uint32_t>(s[0]),
                  *b = warp.lanes<uint32_t>(s[1]);
   const uint32_t *c = warp.lanes<uint32_t>(s[2]);
-  uint32_t out[kLanes];
-  Mask valid = 0, undefined = 0;
+  alignas(64) int32_t from[kLanes];
+  alignas(64) uint8_t valid[kLanes], undefined[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) {
     int distance = int(b[lane] & 31), clamp = int(c[lane] & 31),
         segment = int(c[lane] >> 8 & 31);
-    int highest = (lane & segment) | (clamp & ~segment),
-        lowest = lane & segment;
-    int from = 0;
-    bool inside = false;
-    switch (op.kind) {
-    case 0:
-      from = lane - distance, inside = from >= highest;
-      break;
-    case 1:
-      from = lane + distance, inside = from <= highest;
-      break;
-    case 2:
-      from = lane ^ distance, inside = from <= highest;
-      break;
-    default:
-      from = lowest | (distance & ~segment), inside = from <= highest;
-    }
-    if (!inside)
-      from = lane;
-    valid |= Mask(inside) << lane;
-    out[lane] = a[from];
-    // The source lane is not here, or its register was never written.
-    if (!(mask >> from & 1))
-      undefined |= Mask(1) << lane;
-    else if (!(s[0] & kConstant) && !(warp.written[s[0] / kUnit] >> from & 1))
-      undefined |= Mask(1) << lane;
+    int highest = (lane & segment) | (clamp & ~segment);
+    int source = Kind == 0   ? lane - distance
+                 : Kind == 1 ? lane + distance
+                 : Kind == 2 ? lane ^ distance
+                             : (lane & segment) | (distance & ~segment);
+    bool inside = Kind == 0 ? source >= highest : source <= highest;
+    from[lane] = inside ? source : lane;
+    valid[lane] = inside;
+  }
+  // The lanes that are here and have written the register.
+  Mask present = s[0] & kConstant ? mask : mask & warp.written[s[0] / kUnit];
+  alignas(64) uint32_t out[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    out[lane] = a[from[lane]];
+    undefined[lane] = ~present >> from[lane] & 1;
   }
   store(warp.lanes<uint32_t>(op.r[0]), out, mask);
   if (op.results == 2)
-    storeMask(warp.predicate(op.r[1]), valid, mask);
-  warp.shuffleUndefined = undefined & mask;
+    storeMask(warp.predicate(op.r[1]), maskOf(valid), mask);
+  warp.shuffleUndefined = maskOf(undefined) & mask;
 }
 
 void decodeShuffle(Decoder &decoder) {
@@ -83,8 +72,9 @@ void decodeShuffle(Decoder &decoder) {
   decoder.choose({"b32"});
   decoder.needOperands(5, 6);
   size_t results = decoder.operandCount() - 4;
-  Op &op = decoder.begin(shuffle, OpClass::Shuffle);
-  op.kind = uint8_t(mode);
+  constexpr Handler kHandlers[] = {shuffle<0>, shuffle<1>, shuffle<2>,
+                                   shuffle<3>};
+  Op &op = decoder.begin(kHandlers[mode], OpClass::Shuffle);
   op.isShuffle = true;
   decoder.result(size_t(0), 4);
   if (results == 2)

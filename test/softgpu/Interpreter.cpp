@@ -147,7 +147,7 @@ static bool isEarly(Warp &warp, const Op &op, Mask mask) {
 }
 
 /// Returns the lanes of `mask` whose sources were all written.
-static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
+static inline Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
   Mask defined = ~Mask(0);
   const Place *source = &op.r[op.results];
   auto written = [&](Place place) {
@@ -202,7 +202,8 @@ static bool loop(Warp &warp, uint64_t quantum) {
       if constexpr (Checked)
         defined = definedLanes(warp, op, mask);
       if constexpr (Checked)
-        checkRegisters(warp, op, mask);
+        if (!warp.warpgroup.uses.empty())
+          checkRegisters(warp, op, mask);
       if (op.run)
         op.run(warp, op, mask);
       if constexpr (Checked) {

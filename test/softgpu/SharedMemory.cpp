@@ -10,8 +10,12 @@ namespace softgpu {
 static constexpr uint8_t kSeveral = 255; ///< Several lanes of one warp.
 
 void SharedMemory::reset(uint64_t bytes, bool isChecked) {
-  // Shared memory has arbitrary contents at first, so not zeros.
-  bytes_.assign(bytes, 0xA5);
+  // Shared memory has arbitrary contents at first, so not zeros. Where reads
+  // are checked, none gets them, and they are what an earlier block has left.
+  if (isChecked)
+    bytes_.resize(bytes, 0xA5);
+  else
+    bytes_.assign(bytes, 0xA5);
   ++block_;
   if (isChecked && granules_.size() < (bytes + 3) / 4)
     granules_.resize((bytes + 3) / 4);

@@ -307,7 +307,7 @@ static void waitGroup(Warp &warp, const Op &op, Mask mask) {
 
 void checkRegisters(Warp &warp, const Op &op, Mask mask) {
   WarpgroupState &state = warp.warpgroup;
-  if (state.uses.empty() || op.run == multiplyGroup)
+  if (op.run == multiplyGroup)
     return;
   auto useOf = [&](Place place) {
     return place & kConstant ? WarpgroupState::Use{.isFenced = true}

@@ -39,7 +39,7 @@ struct WarpgroupState {
 struct Warp;
 
 /// Checks of an op that is no wgmma, before it runs: it may not touch registers
-/// of products in flight.
+/// of products in flight. Only for warps with WarpgroupState::uses.
 void checkRegisters(Warp &warp, const Op &op, Mask mask);
 
 /// Checks that a warp's end leaves no product in flight, and that the four
