@@ -3,7 +3,7 @@
 #   tools/cross-aarch64.sh [TARGET...]    builds; by default moert and the tests of kernels
 #   tools/cross-aarch64.sh --test         and runs the tests of kernels, on three emulated CPUs
 #   tools/cross-aarch64.sh --small        those of detection, of gemms of Q4_K and of attention alone, built into
-#                                         build-aarch64-small: what CI runs of this, some minutes without ccache.
+#                                         build-aarch64-small, in some minutes without ccache.
 #                                         Where the packages cannot be had, says so and does nothing.
 # Installs Debian's cross compiler and QEMU's user emulation if they are missing. The target's libraries
 # are unpacked into a folder of the user's cache and change nothing on this machine: packages of two
