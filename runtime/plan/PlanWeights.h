@@ -25,8 +25,9 @@ uint64_t weightBytes(const Plan &plan);
 uint64_t hostWeightBytes(const Plan &plan);
 /// Returns those of them that are laid out in private memory while they load.
 uint64_t loadedWeightBytes(const Plan &plan);
-/// Returns those of them that a GPU reads there and that are not laid out: they
-/// become private memory, as drivers pin no other.
+/// Returns the bytes of hostWeightBytes() that keep the file's layout and that
+/// a GPU reads in the host's memory. They are copied to private memory, because
+/// drivers pin no pages of files.
 uint64_t pinnedWeightBytes(const Plan &plan);
 /// Returns for each weight whether the host's memory has to hold it.
 std::vector<bool> hostWeights(const Plan &plan);

@@ -10,8 +10,9 @@ namespace softgpu {
 static constexpr uint8_t kSeveral = 255; ///< Several lanes of one warp.
 
 void SharedMemory::reset(uint64_t bytes, bool isChecked) {
-  // Shared memory has arbitrary contents at first, so not zeros. Where reads
-  // are checked, none gets them, and they are what an earlier block has left.
+  // A kernel must not rely on zeros in shared memory. Where reads are checked,
+  // one of a byte that was not written is reported, so that what an earlier
+  // block has left can stay; elsewhere all bytes are overwritten.
   if (isChecked)
     bytes_.resize(bytes, 0xA5);
   else

@@ -498,7 +498,7 @@ TEST_F(MemoriesTest, WhatOneReadsDelaysTheOther) {
   EXPECT_EQ(traffic.end(2, 0, 10, 100), 10); // Alone it takes longer anyway.
   EXPECT_EQ(traffic.end(2, 2, 6, 100), 15);  // The memory is free from 10 on.
   EXPECT_EQ(traffic.end(0, 0, 5, 1e9), 5);   // It has its own.
-  // Work that reads nothing is not delayed, and nothing delays others.
+  // Work that reads no bytes is not delayed and delays no other work.
   EXPECT_EQ(traffic.end(1, 0, 3, 0), 3);
   EXPECT_EQ(traffic.end(1, 20, 5, 100), 25);
   EXPECT_EQ(traffic.end(2, 14, 2, 40), 17); // From 15 to 17, before the other.

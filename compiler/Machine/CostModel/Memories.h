@@ -58,7 +58,7 @@ private:
     /// When it is read: intervals in ascending order that do not overlap.
     std::vector<std::pair<double, double>> busy = {};
   };
-  std::vector<Memory> memories_; ///< By device that has one.
+  std::vector<Memory> memories_; ///< By device; unused if it shares another's.
   std::vector<size_t> memory_;
 };
 

@@ -44,8 +44,8 @@ public:
 
   /// Returns the layout that the noted gemms read best. It is the first layout
   /// after the model file's that meets these conditions, else the file's:
-  ///   * no other device reads the weight in the same memory, which has it
-  ///   once;
+  ///   * no other device reads the same bytes, as a GPU that shares the host's
+  ///     memory does;
   ///   * the weight's format and number of columns support it, with at most an
   ///     eighth more bytes for padded panels;
   ///   * each gemm exists for it, with no lesser instruction set than for the

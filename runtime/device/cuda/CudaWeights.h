@@ -46,7 +46,8 @@ public:
   struct Mapped {
     uint32_t file;
     uint64_t begin, end; ///< Bytes of the file; `begin` is page-aligned.
-    /// Weights that this device streams, or has there.
+    /// Weights that this device streams from the range, or reads in it because
+    /// it shares the host's memory.
     std::vector<uint32_t> weights;
   };
   /// Returns the ranges with weights for this device. Ranges share no pages and
