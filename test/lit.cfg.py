@@ -28,6 +28,8 @@ except OSError:
 # --param isa=NAME: moec and moert as on a CPU that has this instruction set and those that it runs, and no other
 # (`tools/test.sh --isa`). Where this CPU lacks it, a software CPU executes what moert runs.
 isa = lit_config.params.get("isa")
+if isa:
+    config.available_features.add("isa-option")  # Messages name it, and the programs' paths.
 FLAG_OF = {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512_vnni", "amx": "amx_tile"}
 config.tools_dir = config.bin_dir
 if isa:

@@ -29,5 +29,7 @@ if grep -qwE 'avx512_vnni|avx_vnni' /proc/cpuinfo; then
   tools/test-isa.sh avx2 data/unit || status=1
   reports+=(build/isa-ctest-results.xml build/isa-lit-results.xml)
 fi
+echo "== For Arm, some kernels in an emulator"
+tools/cross-aarch64.sh --small || status=1
 python3 tools/count-tests.py "${reports[@]}" || status=1
 exit "$status"
