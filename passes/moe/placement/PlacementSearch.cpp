@@ -1,4 +1,7 @@
 #include "passes/moe/placement/PlacementSearch.h"
+#include "passes/moe/Support.h"
+
+#include "dialects/moe/ExpertFrequencies.h"
 
 #include <map>
 
@@ -56,6 +59,9 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
   if (!problem.groups().empty())
     caches.emplace(
         problem.groups().front().ops.front()->getParentOfType<ModuleOp>());
+  hasProfile = llvm::any_of(problem.groups(), [](const OpGroup &group) {
+    return group.ops.front()->hasAttr(kFrequenciesAttr);
+  });
   int64_t distinct = 0;
   WeightSet weights;
   for (auto [index, group] : llvm::enumerate(problem.groups())) {
@@ -185,9 +191,14 @@ std::optional<PlacementSearch::Choice>
 PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   std::optional<Choice> best;
   for (const Candidate &candidate : sorted) {
-    // Even with divided layers it takes at least this long.
-    double least =
-        candidate.predicted.request - savingsBound(candidate.unitDevices);
+    // Even with divided layers it takes at least this long. Prices of layers
+    // add up to what is predicted within a few percent.
+    constexpr double kPrecision = 0.97;
+    double least = std::max(candidate.predicted.request -
+                                savingsBound(candidate.unitDevices),
+                            takesProfiledExperts(candidate.unitDevices)
+                                ? 0
+                                : kPrecision * candidate.least);
     if (!candidate.leavesRoomOnHost ||
         (best && best->predicted.request <= least))
       continue;

@@ -1,30 +1,19 @@
 //===- PlacementSearch.h - Search for the fastest placement -----*- C++ -*-===//
 //
 // Assigns parts of the model to devices so that the predicted request is
-// fastest and every device has enough memory. The search looks at a fixed set
-// of options:
+// fastest and every device has enough memory:
 //
-//  * whole units (PlacementCandidates.cpp): attention of the first or the last
-//    layers on GPUs, with all FFNs and some experts of these layers (in order,
-//    or by seconds saved per byte), with or without the head and the
-//    embedding; or of all these the units that save most per byte. They go to
-//    one GPU, or as runs of layers to the first few GPUs in fixed proportions;
-//  * each of these with some experts of layers whose other experts stay on the
-//    host (PlacementFill.cpp): any number of the first experts of one or two
-//    layers, or the experts that a router profile counts most often.
+//  * PlacementCandidates.cpp prices the ways in which each layer can run, and
+//    Chain.h finds the fastest paths through all layers that fit each GPU. A
+//    GPU has what is left by the most activations and scratch that a placement
+//    may need there.
+//  * The simulator predicts each path, and the exact memory of each is checked;
+//    PlacementFill.cpp fills what is left with some experts of layers whose
+//    other experts stay on the host: any number of the first experts of two
+//    layers of a GPU, or the experts that a router profile counts most often.
 //
-// Neither the set of options nor the prediction for an option depends on the
-// amount of memory. Memory only decides which options remain, and the search
-// finds the fastest of these. So adding memory to a GPU or to the host never
-// makes a prediction slower. That would not hold if an option were changed to
-// make it fit, or if one step of the search started from the result of another
-// step within the same memory.
-//
-// The search sees one graph. Forms of attention and KV types are chosen for the
-// device that moe-try-placement expects for attention, so where GPUs only have
-// room for the attention of some layers, more memory may change the graph:
-// among a hundred steps between random machines, that slows down one. And with
-// a router profile, experts are assigned one by one, GPU after GPU.
+// The search sees one graph. Forms of attention are chosen for the device that
+// moe-try-placement expects for attention.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +21,7 @@
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 
 #include "compiler/Machine/CostModel/Memories.h"
+#include "passes/moe/placement/Chain.h"
 #include "passes/moe/placement/StepPrediction.h"
 
 namespace mlir::moe {
@@ -100,6 +90,8 @@ private:
   struct Candidate {
     std::vector<int> unitDevices;
     StepPrediction::Prediction predicted;
+    /// Seconds that the path's prices promise with divided layers; 0 without.
+    double least = 0;
     int64_t gpuBytes = 0;
     bool leavesRoomOnHost = false; ///< For weights and caches.
   };
@@ -109,16 +101,6 @@ private:
     int64_t number;
     double saved; ///< Seconds saved per byte.
   };
-  /// The units on GPUs, before they are divided among the GPUs.
-  struct Selection {
-    std::vector<bool> units;
-    int64_t bytes = 0;
-  };
-  /// The GPUs to use, and each one's share of the bytes.
-  struct Division {
-    SmallVector<int> gpus, shares;
-  };
-
   std::vector<Candidate> allCandidates() const;
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
@@ -126,12 +108,13 @@ private:
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);
   Assignment assign(ArrayRef<int> unitDevices) const;
-  void addFamily(ArrayRef<Division> divisions,
-                 std::vector<Candidate> &into) const;
-  void addCandidate(std::vector<int> unitDevices,
+  void addCandidate(std::vector<int> unitDevices, double least,
                     std::vector<Candidate> &into) const;
-  std::vector<int> divide(const Selection &selection,
-                          const Division &division) const;
+  Chain makeChain() const;
+  std::vector<int> uniform(int gpu, unsigned parts) const;
+  ChainItem variantOf(const Layer &layer, int gpu, unsigned parts) const;
+  ChainItem savedBy(ArrayRef<int> units, int gpu) const;
+  std::vector<int> devicesOf(const ChainPath &path) const;
 
   double savingsBound(ArrayRef<int> unitDevices) const;
   void fill(const Choice &whole, std::optional<Choice> &best) const;
@@ -146,12 +129,13 @@ private:
                                             ArrayRef<HotExpert> byGain) const;
   bool takesProfiledExperts(ArrayRef<int> unitDevices) const;
   SmallVector<int> divisible(ArrayRef<int> unitDevices, int gpu) const;
-  double savedPerByte(int unit, int gpu) const;
+  bool isDivisible(int group) const;
 
   const PlacementProblem &problem;
   const StepPrediction &times;
   moec::MemoryBudgets budgets;
   int host, gpuTotal;
+  bool hasProfile = false;
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;
   std::vector<Layer> layers;

@@ -210,7 +210,8 @@ double StepPrediction::copySeconds(double bytes, int from, int to) const {
 double StepPrediction::simulate(const Graph &graph,
                                 const Assignment &assignment,
                                 ArrayRef<ExpertSplit> splits,
-                                Transfers *transfers) const {
+                                Transfers *transfers,
+                                std::vector<double> *ends) const {
   int host = devices - 1;
   // The times at which each device and each device's link become free, and at
   // which each value arrives on each device (-1: not copied yet).
@@ -289,6 +290,8 @@ double StepPrediction::simulate(const Graph &graph,
       }
     }
     end = std::max(end, finish[i]);
+    if (ends)
+      ends->push_back(end);
   }
   return end;
 }
@@ -306,6 +309,27 @@ StepPrediction::predict(const Assignment &assignment,
       prediction.prompt += graph.steps * seconds;
   }
   return prediction;
+}
+
+std::vector<double> StepPrediction::layerSeconds(const Assignment &assignment,
+                                                 ArrayRef<int> layerOf,
+                                                 size_t layers) const {
+  std::vector<double> seconds(layers, 0);
+  for (const Graph &graph : graphs) {
+    std::vector<double> ends;
+    simulate(graph, assignment, {}, nullptr, &ends);
+    std::vector<double> last(layers, 0);
+    for (auto [node, end] : llvm::zip_equal(graph.nodes, ends))
+      if (int layer = node.group < 0 ? -1 : layerOf[node.group]; layer >= 0)
+        last[layer] = end;
+    double before = 0;
+    for (size_t layer = 0; layer < layers; ++layer) {
+      double end = std::max(before, last[layer]);
+      seconds[layer] += graph.steps * (end - before);
+      before = end;
+    }
+  }
+  return seconds;
 }
 
 StepPrediction::Transfers

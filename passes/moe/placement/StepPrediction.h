@@ -54,6 +54,12 @@ public:
   Prediction predict(const Assignment &assignment,
                      ArrayRef<ExpertSplit> splits = {}) const;
 
+  /// Returns the seconds of a request by layer: from the end of all earlier
+  /// layers to the layer's own. `layerOf` has the number of each group's layer,
+  /// or -1.
+  std::vector<double> layerSeconds(const Assignment &assignment,
+                                   ArrayRef<int> layerOf, size_t layers) const;
+
   /// Number and seconds of the copies between devices for one decoded token.
   struct Transfers {
     int64_t count = 0;
@@ -104,7 +110,8 @@ private:
                 int64_t deferred);
   double simulate(const Graph &graph, const Assignment &assignment,
                   ArrayRef<ExpertSplit> splits = {},
-                  Transfers *transfers = nullptr) const;
+                  Transfers *transfers = nullptr,
+                  std::vector<double> *ends = nullptr) const;
   double copySeconds(double bytes, int from, int to) const;
 
   const PlacementProblem &problem;
