@@ -21,6 +21,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct ChainItem {
   double seconds = 0;
   int64_t bytes = 0;
   bool isAllowed = false;
+
+  bool operator==(const ChainItem &) const = default;
 };
 
 /// Layers, GPUs and prices. Seconds are those of a whole request.
@@ -47,6 +50,8 @@ struct Chain {
     ChainItem embedding, head;
     /// Bytes for weights and caches, without and with experts on the GPU.
     std::array<int64_t, 2> room = {0, 0};
+
+    bool operator==(const Gpu &) const = default;
   };
   std::vector<Gpu> gpus;
   /// By layer: the seconds on the host, and whether some of its experts can be
@@ -60,14 +65,6 @@ struct Chain {
   std::vector<double> outside;
 };
 
-/// What a path may use.
-struct ChainLimits {
-  std::vector<bool> gpus;
-  unsigned parts = Chain::Attention | Chain::Dense | Chain::Experts;
-  /// Price of a byte that is on the host, in seconds.
-  double perHostByte = 0;
-};
-
 /// A variant for every layer.
 struct ChainPath {
   /// Seconds, with the prices of bytes and with divided layers.
@@ -77,8 +74,30 @@ struct ChainPath {
   int embedding = -1, head = -1; ///< GPUs, or -1.
 };
 
-/// Returns the fastest path. With no GPU at all, everything is on the host.
-ChainPath fastestPath(const Chain &chain, const ChainLimits &limits);
+/// What paths may use.
+struct ChainLimits {
+  /// Parts of layers that may be on GPUs.
+  unsigned parts = Chain::Attention | Chain::Dense | Chain::Experts;
+  /// Price of a byte that is on the host, in seconds.
+  double perHostByte = 0;
+};
+
+/// The fastest paths through a chain, which must outlive it.
+class ChainPaths {
+public:
+  explicit ChainPaths(const Chain &chain, ChainLimits limits = {});
+  ~ChainPaths();
+
+  /// Returns the fastest path that uses some of these GPUs. Its seconds are
+  /// infinite if the limits leave none.
+  ChainPath fastest(const std::vector<bool> &gpus);
+
+private:
+  struct Tables;
+  const Chain &chain;
+  const ChainLimits limits;
+  std::unique_ptr<Tables> tables;
+};
 
 } // namespace mlir::moe
 

@@ -214,13 +214,15 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
     }
     constexpr unsigned all = Chain::Attention | Chain::Dense | Chain::Experts;
     auto addPaths = [&](double perHostByte) {
-      for (const std::vector<bool> &gpus : uses)
-        for (unsigned parts :
-             {all, all - Chain::Experts, all - Chain::Attention})
-          if (ChainPath path = fastestPath(chain, {gpus, parts, perHostByte});
+      for (unsigned parts :
+           {all, all - Chain::Experts, all - Chain::Attention}) {
+        ChainPaths paths(chain, {parts, perHostByte});
+        for (const std::vector<bool> &gpus : uses)
+          if (ChainPath path = paths.fastest(gpus);
               path.seconds < std::numeric_limits<double>::infinity())
             addCandidate(devicesOf(path), perHostByte > 0 ? 0 : path.seconds,
                          candidates);
+      }
     };
     addPaths(0);
     // Where the host is too small, bytes on it have a price: those of a fixed
