@@ -1,153 +1,63 @@
 //===- PlacementCandidates.cpp - Placements of whole units ----------------===//
-//
-// Prices the variants of layers (Chain.h) with the simulator: it runs the whole
-// model with all layers in one variant, for each GPU and variant. A layer's
-// price is the time by which it moves the end of the layers so far, so that it
-// contains what overlaps within the layer, and its copies.
-//
-//===----------------------------------------------------------------------===//
 
 #include "passes/moe/placement/PlacementSearch.h"
 
-#include <limits>
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Parts of Chain, by PlacementUnit::Kind.
-static constexpr unsigned kParts[] = {Chain::Attention, Chain::Dense,
-                                      Chain::Experts};
+double PlacementSearch::savedPerByte(int unit, int gpu) const {
+  double saved = 0;
+  for (int group : unitList[unit].groups)
+    saved +=
+        times.requestSeconds(group, host) - times.requestSeconds(group, gpu);
+  return saved / double(std::max<int64_t>(1, unitList[unit].bytes));
+}
 
-/// Returns the device of every unit if all layers have these parts on `gpu`, as
-/// far as it can run them.
-std::vector<int> PlacementSearch::uniform(int gpu, unsigned parts) const {
+/// Returns all ways to write `parts` as a sum of `count` positive numbers.
+static std::vector<SmallVector<int>> sumsOf(int parts, int count) {
+  if (count == 1)
+    return {{parts}};
+  std::vector<SmallVector<int>> all;
+  for (int last = 1; last <= parts - count + 1; ++last)
+    for (SmallVector<int> &sum : sumsOf(parts - last, count - 1)) {
+      sum.push_back(last);
+      all.push_back(std::move(sum));
+    }
+  return all;
+}
+
+/// Returns the GPU of every selected unit. Each GPU gets consecutive layers,
+/// with about as many bytes as its share.
+std::vector<int> PlacementSearch::divide(const Selection &selection,
+                                         const Division &division) const {
+  double parts =
+      std::accumulate(division.shares.begin(), division.shares.end(), 0.);
+  size_t current = 0;
+  auto shareOf = [&](size_t index) {
+    return division.shares[index] / parts * double(selection.bytes);
+  };
+  double before = 0, room = shareOf(0);
   std::vector<int> devices(unitList.size(), host);
+  auto place = [&](ArrayRef<int> units) {
+    double bytes = 0;
+    for (int unit : units)
+      if (unit >= 0 && selection.units[unit])
+        bytes += double(unitList[unit].bytes);
+    while (current + 1 < division.gpus.size() && before + bytes / 2 > room)
+      room += shareOf(++current);
+    before += bytes;
+    for (int unit : units)
+      if (unit >= 0 && selection.units[unit])
+        devices[unit] = division.gpus[current];
+  };
+  place(embeddings);
   for (const Layer &layer : layers)
-    for (auto [unit, part] : llvm::zip_equal(layer.units, kParts))
-      if (unit >= 0 && (parts & part) && unfitGroupOf(unit, gpu) < 0)
-        devices[unit] = gpu;
+    place(layer.units);
+  place(heads);
   return devices;
-}
-
-/// Returns a layer's variant with these parts on `gpu`, without its price.
-ChainItem PlacementSearch::variantOf(const Layer &layer, int gpu,
-                                     unsigned parts) const {
-  ChainItem item;
-  item.isAllowed = true;
-  for (auto [unit, part] : llvm::zip_equal(layer.units, kParts)) {
-    if (!(parts & part))
-      continue;
-    if (unit >= 0) {
-      item.isAllowed &= unfitGroupOf(unit, gpu) < 0;
-      item.bytes += unitList[unit].bytes;
-    } else {
-      // A run may contain layers whose attention a rule has placed.
-      item.isAllowed &= part == Chain::Attention;
-    }
-  }
-  return item;
-}
-
-/// Returns what the units, on `gpu` beside all attention, take less than on the
-/// host.
-ChainItem PlacementSearch::savedBy(ArrayRef<int> units, int gpu) const {
-  ChainItem item;
-  std::vector<int> devices = uniform(gpu, Chain::Attention | Chain::Dense);
-  double before = times.predict(assign(devices)).request;
-  for (int unit : units) {
-    if (unfitGroupOf(unit, gpu) >= 0)
-      return {};
-    devices[unit] = gpu;
-    item.bytes += unitList[unit].bytes;
-    item.isAllowed = true;
-  }
-  item.seconds = before - times.predict(assign(devices)).request;
-  return item;
-}
-
-Chain PlacementSearch::makeChain() const {
-  Chain chain;
-  SmallVector<int> layerOf(problem.groups().size(), -1);
-  for (auto [number, layer] : llvm::enumerate(layers))
-    for (int unit : layer.units)
-      for (int group : unit < 0 ? ArrayRef<int>() : unitList[unit].groups)
-        layerOf[group] = int(number);
-  auto pricesOf = [&](const Assignment &assignment) {
-    return times.layerSeconds(assignment, layerOf, layers.size());
-  };
-  auto sum = [](ArrayRef<double> seconds) {
-    return std::accumulate(seconds.begin(), seconds.end(), 0.);
-  };
-  const Assignment none = allOnHost();
-  const std::vector<DeviceUse> fixed = problem.memoryUse(none);
-  chain.onHost = pricesOf(none);
-  for (const Layer &layer : layers) {
-    int unit = layer.units[PlacementUnit::Experts];
-    chain.isDivisible.push_back(
-        unit >= 0 && llvm::any_of(unitList[unit].groups, [&](int group) {
-          return isDivisible(group);
-        }));
-  }
-  // Prices of layers with attention on each device.
-  std::vector<std::vector<double>> onDevice;
-  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
-    Chain::Gpu prices;
-    prices.layers.resize(layers.size());
-    for (unsigned parts = 0; parts < Chain::kVariants; ++parts) {
-      std::vector<double> seconds =
-          parts == 0 ? chain.onHost : pricesOf(assign(uniform(gpu, parts)));
-      for (auto [number, layer] : llvm::enumerate(layers)) {
-        ChainItem &item = prices.layers[number][parts];
-        item = variantOf(layer, gpu, parts);
-        item.seconds = seconds[number];
-      }
-      if (parts == Chain::Attention)
-        onDevice.push_back(std::move(seconds));
-    }
-    prices.embedding = savedBy(embeddings, gpu);
-    prices.head = savedBy(heads, gpu);
-    for (bool withExperts : {false, true}) {
-      unsigned parts =
-          Chain::Attention | Chain::Dense | (withExperts ? Chain::Experts : 0u);
-      const DeviceUse use = problem.memoryUse(assign(uniform(gpu, parts)))[gpu];
-      prices.room[withExperts] = budgets.isSame(size_t(gpu), size_t(host))
-                                     ? std::numeric_limits<int64_t>::max() / 2
-                                     : budgets.of(size_t(gpu)) -
-                                           fixed[gpu].weights - fixed[gpu].kv -
-                                           (use.total() - use.weights - use.kv);
-    }
-    chain.gpus.push_back(std::move(prices));
-  }
-  onDevice.push_back(chain.onHost);
-  auto attentionOn = [&](int device) {
-    return device == host ? std::vector<int>(unitList.size(), host)
-                          : uniform(device, Chain::Attention);
-  };
-  for (int device = 0; device <= gpuTotal; ++device)
-    chain.outside.push_back(times.predict(assign(attentionOn(device))).request -
-                            sum(onDevice[device]));
-  const size_t half = layers.size() / 2;
-  for (int from = 0; from <= gpuTotal; ++from) {
-    chain.handOver.emplace_back();
-    for (int to = 0; to <= gpuTotal; ++to) {
-      if (from == to || half == 0) {
-        chain.handOver.back().push_back(0);
-        continue;
-      }
-      std::vector<int> devices = attentionOn(from), later = attentionOn(to);
-      for (const Layer &layer : ArrayRef(layers).drop_front(half))
-        for (int unit : layer.units)
-          if (unit >= 0)
-            devices[unit] = later[unit];
-      double whole = times.predict(assign(devices)).request;
-      double parts = sum(ArrayRef(onDevice[from]).take_front(half)) +
-                     sum(ArrayRef(onDevice[to]).drop_front(half)) +
-                     chain.outside[to];
-      chain.handOver.back().push_back(std::max(0., whole - parts));
-    }
-  }
-  return chain;
 }
 
 /// Adds a candidate if the GPUs have room for its weights and caches;
@@ -179,69 +89,111 @@ void PlacementSearch::addCandidate(std::vector<int> unitDevices, double least,
   into.push_back(std::move(candidate));
 }
 
-/// Returns the device of every unit on a path.
-std::vector<int> PlacementSearch::devicesOf(const ChainPath &path) const {
-  std::vector<int> devices(unitList.size(), host);
-  for (auto [layer, gpu, parts] :
-       llvm::zip_equal(layers, path.gpus, path.parts))
-    for (auto [unit, part] : llvm::zip_equal(layer.units, kParts))
-      if (unit >= 0 && (parts & part))
-        devices[unit] = gpu;
-  for (auto [units, gpu] :
-       {std::pair(&embeddings, path.embedding), std::pair(&heads, path.head)})
-    for (int unit : *units)
-      if (gpu >= 0)
-        devices[unit] = gpu;
-  return devices;
+void PlacementSearch::addFamily(ArrayRef<Division> divisions,
+                                std::vector<Candidate> &into) const {
+  ArrayRef<int> gpus = divisions.front().gpus;
+  bool areSeveral = gpus.size() > 1;
+  int64_t budget = 0;
+  for (int gpu : gpus)
+    budget += budgets.of(gpu);
+  std::set<std::vector<int>> known;
+  auto add = [&](const Selection &selection) {
+    if (selection.bytes - sharedBytes > budget)
+      return;
+    for (const Division &division : divisions) {
+      std::vector<int> devices = divide(selection, division);
+      if (known.insert(devices).second)
+        addCandidate(std::move(devices), 0, into);
+    }
+  };
+  auto select = [&](Selection &selection, ArrayRef<int> units) {
+    for (int unit : units)
+      if (unit >= 0 && !selection.units[unit] &&
+          unfitGroupOf(unit, gpus.front()) < 0) {
+        selection.units[unit] = true;
+        selection.bytes += unitList[unit].bytes;
+      }
+  };
+  auto sortByGain = [&](SmallVector<int> &units) {
+    llvm::stable_sort(units, [&](int a, int b) {
+      return savedPerByte(a, gpus.front()) > savedPerByte(b, gpus.front());
+    });
+  };
+  int count = int(layers.size());
+  for (bool fromFirst : {true, false})
+    for (int onGpus = fromFirst ? 0 : 1; onGpus <= count; ++onGpus) {
+      bool areAll = onGpus == count;
+      Selection attention{std::vector<bool>(unitList.size()), 0};
+      SmallVector<int> dense, experts;
+      for (int i = 0; i < onGpus; ++i) {
+        const Layer &layer = layers[fromFirst ? i : count - 1 - i];
+        select(attention, layer.units[PlacementUnit::Attention]);
+        for (auto [kind, units] : {std::pair(PlacementUnit::Dense, &dense),
+                                   std::pair(PlacementUnit::Experts, &experts)})
+          if (int unit = layer.units[kind]; unit >= 0)
+            units->push_back(unit);
+      }
+      Selection whole = attention;
+      select(whole, dense);
+      auto addExperts = [&](ArrayRef<int> order) {
+        for (size_t taken = 0; taken <= order.size(); ++taken) {
+          // PlacementFill.cpp handles only some layers' experts.
+          if (!areAll && taken > 0 && taken < order.size())
+            continue;
+          Selection selection = whole;
+          select(selection, order.take_front(taken));
+          add(selection);
+          if (areAll) {
+            Selection withEmbedding = selection;
+            select(withEmbedding, embeddings);
+            add(withEmbedding);
+          }
+          select(selection, heads);
+          add(selection);
+          if (areAll) {
+            select(selection, embeddings);
+            add(selection);
+          }
+        }
+      };
+      addExperts(experts);
+      if (areAll) {
+        SmallVector<int> byGain(experts);
+        sortByGain(byGain);
+        addExperts(byGain);
+      }
+      if (areSeveral && !areAll)
+        continue;
+      SmallVector<int> others(dense);
+      for (ArrayRef<int> more : {ArrayRef<int>(experts), ArrayRef<int>(heads),
+                                 ArrayRef<int>(embeddings)})
+        llvm::append_range(others, more);
+      sortByGain(others);
+      Selection selection = attention;
+      add(selection);
+      for (int unit : others) {
+        select(selection, unit);
+        add(selection);
+      }
+    }
 }
 
-/// Returns the candidates, the fastest first: the fastest paths that use all
-/// GPUs, the first few or one of them, with and without experts and attention
-/// there.
-std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
+/// Returns placements of a fixed set.
+std::vector<PlacementSearch::Candidate> PlacementSearch::families() const {
   std::vector<Candidate> candidates;
   addCandidate(std::vector<int>(unitList.size(), host), 0, candidates);
-  if (gpuTotal > 0 && !unitList.empty()) {
-    Chain chain = makeChain();
-    std::vector<std::vector<bool>> uses;
-    for (int count = gpuTotal; count > 0; --count) {
-      uses.emplace_back(gpuTotal, false);
-      std::fill_n(uses.back().begin(), count, true);
-    }
-    for (int gpu = 1; gpu < gpuTotal; ++gpu) {
-      uses.emplace_back(gpuTotal, false);
-      uses.back()[gpu] = true;
-    }
-    constexpr unsigned all = Chain::Attention | Chain::Dense | Chain::Experts;
-    auto addPaths = [&](double perHostByte) {
-      for (unsigned parts :
-           {all, all - Chain::Experts, all - Chain::Attention}) {
-        ChainPaths paths(chain, {parts, perHostByte});
-        for (const std::vector<bool> &gpus : uses)
-          if (ChainPath path = paths.fastest(gpus);
-              path.seconds < std::numeric_limits<double>::infinity())
-            addCandidate(devicesOf(path), perHostByte > 0 ? 0 : path.seconds,
-                         candidates);
-      }
-    };
-    addPaths(0);
-    // Where the host is too small, bytes on it have a price: those of a fixed
-    // set, relative to the seconds that the host takes for a byte.
-    double bytes = 1;
-    for (const PlacementUnit &unit : unitList)
-      bytes += double(unit.bytes);
-    double each = candidates.front().predicted.request / bytes;
-    for (double price : {0.5, 2., 100.})
-      if (llvm::none_of(candidates, [](const Candidate &candidate) {
-            return candidate.leavesRoomOnHost;
-          }))
-        addPaths(price * each);
+  SmallVector<int> first;
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    addFamily(Division{{gpu}, {1}}, candidates);
+    first.push_back(gpu);
+    if (gpu == 0)
+      continue;
+    // This gives 15 divisions for two GPUs, 21 for three and one for eight.
+    int parts = gpu == 1 ? 16 : std::max(8, gpu + 1);
+    SmallVector<Division> divisions;
+    for (SmallVector<int> &shares : sumsOf(parts, gpu + 1))
+      divisions.push_back({first, std::move(shares)});
+    addFamily(divisions, candidates);
   }
-  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
-    // The tie goes to the candidate with more bytes on GPUs.
-    if (a.predicted.request != b.predicted.request)
-      return a.predicted.request < b.predicted.request;
-    return a.gpuBytes > b.gpuBytes;
-  });
   return candidates;
 }

@@ -1,7 +1,7 @@
 #include "passes/moe/placement/PlacementSearch.h"
-#include "passes/moe/Support.h"
 
 #include "dialects/moe/ExpertFrequencies.h"
+#include "passes/moe/Support.h"
 
 #include <map>
 
@@ -239,8 +239,29 @@ PlacementSearch::closest(std::vector<Candidate> candidates) const {
   return none;
 }
 
+void PlacementSearch::sort(std::vector<Candidate> &candidates) {
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    // The tie goes to the candidate with more bytes on GPUs.
+    if (a.predicted.request != b.predicted.request)
+      return a.predicted.request < b.predicted.request;
+    return a.gpuBytes > b.gpuBytes;
+  });
+}
+
 PlacementSearch::Choice PlacementSearch::run() const {
-  std::vector<Candidate> candidates = allCandidates();
+  // With fewer layers, all placements of the fixed set are soon predicted.
+  constexpr size_t kManyLayers = 24;
+  std::vector<Candidate> candidates;
+  if (gpuTotal > 0 && layers.size() >= kManyLayers) {
+    candidates = paths();
+    sort(candidates);
+    std::optional<Choice> best = fastest(candidates);
+    if (best && llvm::any_of(best->unitDevices,
+                             [&](int device) { return device != host; }))
+      return *std::move(best);
+  }
+  candidates = families();
+  sort(candidates);
   std::optional<Choice> best = fastest(candidates);
   return best ? *std::move(best) : closest(std::move(candidates));
 }

@@ -3,12 +3,22 @@
 // Assigns parts of the model to devices so that the predicted request is
 // fastest and every device has enough memory:
 //
-//  * PlacementCandidates.cpp prices the ways in which each layer can run, and
-//    Chain.h finds the fastest paths through all layers that fit each GPU. A
-//    GPU has what is left by the most activations and scratch that a placement
-//    may need there.
-//  * The simulator predicts each path, and the exact memory of each is checked;
-//    PlacementFill.cpp fills what is left with some experts of layers whose
+//  * For models of many layers, PlacementPaths.cpp prices the ways in which
+//  each
+//    layer can run, and Chain.h finds the fastest paths through all layers that
+//    fit each GPU. A GPU has what is left by the most activations and scratch
+//    that a placement may need there. The prices add up to what is predicted
+//    within a few percent; the simulator predicts each path.
+//  * For others, and where no path fits, PlacementCandidates.cpp has a fixed
+//  set
+//    of placements of whole units: attention of the first or the last layers on
+//    GPUs, with all FFNs and some experts of these layers (in order, or by
+//    seconds saved per byte), with or without the head and the embedding; or of
+//    all these the units that save most per byte. They go to one GPU, or as
+//    runs of layers to the first few GPUs in fixed proportions. Since memory
+//    only decides which of them remain, more of it never makes a prediction
+//    slower.
+//  * PlacementFill.cpp fills what is left with some experts of layers whose
 //    other experts stay on the host: any number of the first experts of two
 //    layers of a GPU, or the experts that a router profile counts most often.
 //
@@ -101,13 +111,30 @@ private:
     int64_t number;
     double saved; ///< Seconds saved per byte.
   };
-  std::vector<Candidate> allCandidates() const;
+  /// The units on GPUs, before they are divided among the GPUs.
+  struct Selection {
+    std::vector<bool> units;
+    int64_t bytes = 0;
+  };
+  /// The GPUs to use, and each one's share of the bytes.
+  struct Division {
+    SmallVector<int> gpus, shares;
+  };
+
+  std::vector<Candidate> families() const;
+  std::vector<Candidate> paths() const;
+  static void sort(std::vector<Candidate> &candidates);
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
   Choice choiceOf(const Candidate &candidate) const;
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);
   Assignment assign(ArrayRef<int> unitDevices) const;
+  void addFamily(ArrayRef<Division> divisions,
+                 std::vector<Candidate> &into) const;
+  std::vector<int> divide(const Selection &selection,
+                          const Division &division) const;
+  double savedPerByte(int unit, int gpu) const;
   void addCandidate(std::vector<int> unitDevices, double least,
                     std::vector<Candidate> &into) const;
   Chain makeChain() const;
