@@ -172,13 +172,13 @@ std::pair<double, int> bruteForce(const Made &made) {
 }
 
 TEST(ChainTest, IsCloseToTheBestOfAllPaths) {
+  constexpr unsigned kSeeds = 200;
   double worst = 0, sum = 0;
-  int compared = 0;
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
     std::mt19937 dice(seed);
     Made made = randomChain(dice);
     auto [best, count] = bruteForce(made);
-    ASSERT_LE(count, 400000) << "seed " << seed;
+    ASSERT_LE(count, 50000) << "seed " << seed;
     ChainPath path = ChainPaths(made.chain)
                          .fastest(std::vector<bool>(size_t(made.gpus), true));
     double own = secondsOf(made, path);
@@ -186,13 +186,11 @@ TEST(ChainTest, IsCloseToTheBestOfAllPaths) {
     const double gap = own / best - 1;
     worst = std::max(worst, gap);
     sum += gap;
-    ++compared;
-    if (gap > 0.005)
-      printf("seed %u gap %.4f of %d\n", seed, gap, count);
   }
-  printf("gap: %.2g in the mean, %.2g at most\n", sum / compared, worst);
+  printf("gap: %.2g in the mean, %.2g at most\n", sum / kSeeds, worst);
   RecordProperty("gap", std::to_string(worst));
-  EXPECT_LE(sum / compared, 0.005);
+  EXPECT_LE(sum / kSeeds, 0.001);
+  EXPECT_LE(worst, 0.03); // Two layers, of which a whole one does not fit.
 }
 
 TEST(ChainTest, MoreRoomIsNeverSlower) {

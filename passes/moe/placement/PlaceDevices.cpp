@@ -378,6 +378,10 @@ private:
     for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
       module.emitRemark() << target.devices[gpu].name << " has "
                           << contentsOf(int(gpu), problem, search, choice);
+    if (!choice.paths.empty())
+      module.emitRemark() << "seconds of a request with the parts of so many "
+                             "layers on GPUs, experts undivided: "
+                          << choice.paths;
     auto transfers = times.transfersPerToken(choice.assignment, choice.splits);
     module.emitRemark() << transfers.count << " copies between devices take "
                         << formatSeconds(transfers.seconds)

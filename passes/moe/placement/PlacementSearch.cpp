@@ -248,6 +248,29 @@ void PlacementSearch::sort(std::vector<Candidate> &candidates) {
   });
 }
 
+/// Describes the fastest candidates: the layers of which GPUs have each part,
+/// and the seconds of a request by prices and by the simulator.
+std::string PlacementSearch::describe(ArrayRef<Candidate> sorted) const {
+  constexpr size_t kMost = 4;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const Candidate &candidate : sorted.take_front(kMost)) {
+    os << (text.empty() ? "" : "; ");
+    for (auto kind : {PlacementUnit::Attention, PlacementUnit::Dense,
+                      PlacementUnit::Experts}) {
+      int64_t here = 0;
+      for (auto [unit, device] :
+           llvm::zip_equal(unitList, candidate.unitDevices))
+        here += unit.kind == kind && device != host;
+      os << nameOf(kind) << " of " << here << ", ";
+    }
+    if (candidate.least > 0)
+      os << formatSeconds(candidate.least) << " by prices, ";
+    os << formatSeconds(candidate.predicted.request);
+  }
+  return text;
+}
+
 PlacementSearch::Choice PlacementSearch::run() const {
   // With fewer layers, all placements of the fixed set are soon predicted.
   constexpr size_t kManyLayers = 24;
@@ -257,8 +280,10 @@ PlacementSearch::Choice PlacementSearch::run() const {
     sort(candidates);
     std::optional<Choice> best = fastest(candidates);
     if (best && llvm::any_of(best->unitDevices,
-                             [&](int device) { return device != host; }))
+                             [&](int device) { return device != host; })) {
+      best->paths = describe(candidates);
       return *std::move(best);
+    }
   }
   candidates = families();
   sort(candidates);

@@ -69,6 +69,8 @@ public:
     std::vector<DeviceUse> use;
     StepPrediction::Prediction predicted;
     bool fits = false;
+    /// The paths that it was chosen from, for a remark; "" if there were none.
+    std::string paths;
   };
   /// Returns the fastest choice that fits. If none fits, returns the one that
   /// leaves least to the host.
@@ -124,6 +126,7 @@ private:
   std::vector<Candidate> families() const;
   std::vector<Candidate> paths() const;
   static void sort(std::vector<Candidate> &candidates);
+  std::string describe(ArrayRef<Candidate> sorted) const;
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
   Choice choiceOf(const Candidate &candidate) const;
