@@ -61,13 +61,15 @@ PhaseSteps::PhaseSteps(PhaseOp phase) {
                              1) > kLongCopy
                        : inst.getKernels().size() > 1;
     step.runsLast = inst->hasAttr(kRunLastAttr);
+    SmallVector<moec::RegionUse> uses;
     for (const Access &access : accessesOf(inst)) {
       auto [region, isNew] =
           regions.insert({access.region, int32_t(regions.size())});
       if (isNew)
         perWorker.push_back(isPerWorker(access.region));
-      step.uses.push_back({region->second, access.writes});
+      uses.push_back({region->second, access.writes});
     }
+    step.uses = ArrayRef(uses).copy(memory);
     insts.push_back(inst);
     steps.push_back(std::move(step));
   }

@@ -9,6 +9,7 @@
 
 #include "dialects/plan/Plan.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Allocator.h"
 #include "passes/schedule/Ordering.h"
 
 #include <vector>
@@ -42,7 +43,8 @@ struct PhaseSteps {
   SmallVector<InstOp> insts;
   std::vector<moec::Step> steps; ///< By instruction; none is small.
   llvm::MapVector<Value, int32_t> queues, regions;
-  std::vector<bool> perWorker; ///< By region.
+  std::vector<bool> perWorker;   ///< By region.
+  llvm::BumpPtrAllocator memory; ///< Of the steps' uses.
 };
 
 using moec::Clock;

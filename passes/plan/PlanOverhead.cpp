@@ -1,5 +1,8 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "passes/moe/Support.h"
 #include "passes/plan/PlanPasses.h"
 #include "passes/schedule/Schedule.h"
 #include "runtime/base/Text.h"
@@ -63,10 +66,38 @@ struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
         explain(phase, device);
       explainOverlap(phase, *target);
     });
+    compare(module);
     module->removeAttr(moe::kTargetAttr);
+    module->removeAttr(moe::kPredictedAttr);
   }
 
 private:
+  /// Says how far the plan is from what placement predicted.
+  static void compare(mlir::ModuleOp module) {
+    auto predicted = module->getAttrOfType<DictionaryAttr>(moe::kPredictedAttr);
+    if (!predicted)
+      return;
+    llvm::StringMap<double> seconds;
+    module.walk([&](ExplainOp entry) {
+      seconds[entry.getPhase()] += entry.getSeconds().convertToDouble();
+    });
+    module.walk([&](PhaseOp phase) {
+      auto before = predicted.getAs<FloatAttr>(phase.getName());
+      if (!before)
+        return;
+      double own = seconds.lookup(phase.getName());
+      if (phase.getName() == moe::kDecodeName && !phase.getWithHead())
+        own += seconds.lookup(moe::kLogitsName);
+      module.emitRemark() << phase.getName() << " takes "
+                          << llvm::formatv(
+                                 "{0:F4} ms, placement predicted "
+                                 "{1:F4} ms ({2:F2} %)",
+                                 1e3 * own, 1e3 * before.getValueAsDouble(),
+                                 100 * (before.getValueAsDouble() / own - 1))
+                                 .str();
+    });
+  }
+
   void explain(PhaseOp phase, const moec::DeviceDesc &device) {
     Overhead overhead;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {

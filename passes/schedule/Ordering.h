@@ -39,7 +39,7 @@ struct Step {
   bool runsLast = false; ///< Follows what comes before it in its queue.
   /// So little work that each worker may do all of it.
   bool isSmall = false;
-  llvm::SmallVector<RegionUse, 6> uses = {};
+  llvm::ArrayRef<RegionUse> uses = {};
 };
 
 /// Regions that each worker has for itself: those that only small instructions

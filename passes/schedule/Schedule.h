@@ -48,9 +48,11 @@ struct StepTimes {
   double sum = 0;           ///< If they ran one after the other.
 };
 
-/// Returns when the tasks end in a step that begins at 0, in seconds.
-StepTimes simulate(llvm::ArrayRef<Task> tasks, llvm::ArrayRef<TaskQueue> queues,
-                   const TargetDesc &target);
+/// Returns when the tasks end in a step that begins at 0, in seconds. Queues of
+/// devices need the target.
+StepTimes simulate(llvm::ArrayRef<Task> tasks,
+                   llvm::ArrayRef<TaskQueue> queues,
+                   const TargetDesc &target = {});
 
 } // namespace moec
 

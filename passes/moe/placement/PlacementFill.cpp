@@ -37,10 +37,7 @@ SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
 /// That needs a profile, all experts on the host, and the attention of their
 /// layers on GPUs.
 bool PlacementSearch::takesProfiledExperts(ArrayRef<int> unitDevices) const {
-  bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
-    return group.ops.front()->hasAttr(kFrequenciesAttr);
-  });
-  return known && llvm::all_of(layers, [&](const Layer &layer) {
+  return hasProfile && llvm::all_of(layers, [&](const Layer &layer) {
            int experts = layer.units[PlacementUnit::Experts];
            int attention = layer.units[PlacementUnit::Attention];
            return experts < 0 ||

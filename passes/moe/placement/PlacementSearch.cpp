@@ -1,5 +1,7 @@
 #include "passes/moe/placement/PlacementSearch.h"
 
+#include "dialects/moe/ExpertFrequencies.h"
+
 #include <map>
 
 using namespace mlir;
@@ -50,6 +52,11 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const StepPrediction &times)
     : problem(problem), times(times), budgets(target),
       host(int(target.devices.size()) - 1), gpuTotal(int(target.gpuCount())),
+      hasProfile(llvm::any_of(problem.groups(),
+                              [](const OpGroup &group) {
+                                return group.ops.front()->hasAttr(
+                                    kFrequenciesAttr);
+                              })),
       unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
       fixedBytes(target.devices.size(), 0) {
   std::optional<CacheLayers> caches;
