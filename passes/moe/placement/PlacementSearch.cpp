@@ -53,15 +53,17 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const StepPrediction &times)
     : problem(problem), times(times), budgets(target),
       host(int(target.devices.size()) - 1), gpuTotal(int(target.gpuCount())),
+      hasProfile(llvm::any_of(problem.groups(),
+                              [](const OpGroup &group) {
+                                return group.ops.front()->hasAttr(
+                                    kFrequenciesAttr);
+                              })),
       unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
       fixedBytes(target.devices.size(), 0) {
   std::optional<CacheLayers> caches;
   if (!problem.groups().empty())
     caches.emplace(
         problem.groups().front().ops.front()->getParentOfType<ModuleOp>());
-  hasProfile = llvm::any_of(problem.groups(), [](const OpGroup &group) {
-    return group.ops.front()->hasAttr(kFrequenciesAttr);
-  });
   int64_t distinct = 0;
   WeightSet weights;
   for (auto [index, group] : llvm::enumerate(problem.groups())) {

@@ -165,7 +165,7 @@ private:
   const StepPrediction &times;
   moec::MemoryBudgets budgets;
   int host, gpuTotal;
-  bool hasProfile = false;
+  bool hasProfile; ///< Some group has a router profile.
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;
   std::vector<Layer> layers;
