@@ -19,8 +19,8 @@ struct PlacedStep {
   std::vector<moec::Task> tasks;
   std::vector<moec::TaskQueue> queues;
   std::vector<int> groups; ///< By task: the group of its op; -1 of a copy.
-  double wakeSeconds = 0; ///< To start the step on each device that works.
-  int64_t copies = 0;     ///< Values that are copied between devices.
+  double wakeSeconds = 0;  ///< To start the step on each device that works.
+  int64_t copies = 0;      ///< Values that are copied between devices.
   double copySeconds = 0;
 
   /// Returns the seconds of the step.
