@@ -227,6 +227,8 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kDeferredAttr, isKind<UnitAttr>, "without a value"},
       {kStreamedAttr, isKind<UnitAttr>, "without a value"},
       {kRequestSecondsAttr, isKind<FloatAttr>, "a number"},
+      {kPredictedAttr, isKind<DictionaryAttr>, "a dictionary"},
+      {kSearchCountsAttr, isKind<DenseI64ArrayAttr>, "an array of integers"},
       {kAttentionOnHostAttr, isKind<UnitAttr>, "without a value"},
   };
   for (const Known &known : table) {

@@ -94,6 +94,13 @@ inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 /// the request that it optimised the placement for.
 inline constexpr llvm::StringLiteral kRequestSecondsAttr =
     "moe.request_seconds";
+/// On a module with devices: a dictionary of the seconds that moe-place-devices
+/// predicts for the typical steps of "decode", its logits included, and of
+/// "prefill". plan-overhead says the same of the plan.
+inline constexpr llvm::StringLiteral kPredictedAttr = "moe.predicted";
+/// On a module: what searches for a placement have cost so far
+/// (passes/moe/placement/SearchCounts.h).
+inline constexpr llvm::StringLiteral kSearchCountsAttr = "moe.search_counts";
 /// On a module: attention is kept on the host (moe-keep-attention-on-host).
 inline constexpr llvm::StringLiteral kAttentionOnHostAttr =
     "moe.attention_on_host";

@@ -116,8 +116,9 @@ private:
     for (WeightOp weight :
          llvm::make_early_inc_range(module.getOps<WeightOp>()))
       weight.erase();
-    // The target stays: plan-overhead asks it.
-    for (StringRef name : {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr})
+    // The target stays, and what placement predicted: plan-overhead asks them.
+    for (StringRef name :
+         {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr, kSearchCountsAttr})
       module->removeAttr(name);
     return success();
   }

@@ -117,9 +117,14 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   StringAttr device = op->getAttrOfType<StringAttr>(kDeviceAttr);
   Cost cost = costly.getCost(step.tokens, step.cached);
   const moec::DeviceDesc &desc = *tables_.target().find(device.strref());
-  double seconds = isa<TransferOp>(op)
-                       ? moec::transferSeconds(cost.activationBytes, desc)
-                       : 0;
+  double seconds = 0;
+  if (auto copy = dyn_cast<TransferOp>(op)) {
+    // An end that the target lacks is an error when buffers are placed.
+    const moec::DeviceDesc *from = tables_.target().find(copy.getFrom()),
+                           *to = tables_.target().find(copy.getTo());
+    seconds = moec::copySeconds(cost.activationBytes, from ? *from : desc,
+                                to ? *to : desc);
+  }
   // Streaming costs the time of the link that exceeds the time of the products,
   // which is added elsewhere.
   if (op->hasAttr(kStreamedAttr))

@@ -280,9 +280,9 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     cache, its shared experts or dense FFN, its routed experts, the head, the
     embedding) are assigned so that the predicted seconds of a request are fewest.
     The prediction simulates a step's ops and copies; devices overlap, and every
-    crossing has the latency of a copy (passes/moe/placement/StepPrediction.h). The set of
-    options does not depend on memory (passes/moe/placement/PlacementSearch.h); it
-    contains "all on the host" and "only experts on the host". Ops that already have
+    crossing has the latency of a copy (passes/moe/placement/StepPrediction.h). What is
+    compared always contains "all on the host"
+    (passes/moe/placement/README.md). Ops that already have
     a device keep it. If `stream-experts` allows streaming and that makes the request
     faster, GPUs keep memory free for the slots.
 

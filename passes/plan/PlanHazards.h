@@ -1,11 +1,6 @@
 //===- PlanHazards.h - Dependences between instructions ---------*- C++ -*-===//
 //
-// A device's workers process its queue together, each doing a part of every
-// instruction, and only synchronise at barriers. Queues run independently and
-// only synchronise where one waits for an event of another. If one instruction
-// writes bytes that another one reads or writes, barriers and events must order
-// the two. Memory that each worker has for itself is an exception: there the
-// worker's own order is enough.
+// What passes/schedule/Ordering.h needs to know of a plan's instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +8,9 @@
 #define MOE_PASSES_PLAN_PLANHAZARDS_H
 
 #include "dialects/plan/Plan.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Allocator.h"
+#include "passes/schedule/Ordering.h"
 
 #include <vector>
 
@@ -37,21 +35,20 @@ bool isPerWorker(Value region);
 /// of the old event are dropped.
 InstOp rebuild(InstOp inst, ValueRange waits, bool signals);
 
-/// By queue, the number of leading instructions that have ended.
-using Clock = SmallVector<int32_t, 4>;
+/// The instructions of a phase as steps. Queues and regions are numbered by
+/// first use.
+struct PhaseSteps {
+  explicit PhaseSteps(PhaseOp phase);
 
-/// The synchronisation that an instruction needs.
-struct Ordering {
-  int32_t queue = 0;    ///< The instruction's queue, by first use in the phase.
-  int32_t position = 0; ///< Position in its queue, starting at 1.
-  bool barrier = false;
-  /// Instructions of other queues to wait for, numbered as in the phase. None
-  /// is already implied by another one.
-  SmallVector<int32_t, 2> waits;
-  /// What is known to have ended when the instruction begins, if all waits and
-  /// barriers are kept.
-  Clock known;
+  SmallVector<InstOp> insts;
+  std::vector<moec::Step> steps; ///< By instruction; none is small.
+  llvm::MapVector<Value, int32_t> queues, regions;
+  std::vector<bool> perWorker;   ///< By region.
+  llvm::BumpPtrAllocator memory; ///< Of the steps' uses.
 };
+
+using moec::Clock;
+using moec::Ordering;
 
 /// Returns the minimal synchronisation for each instruction. Sizes of buffers
 /// are those of the longest step; buffers without an offset share bytes with no

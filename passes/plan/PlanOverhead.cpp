@@ -1,7 +1,10 @@
-#include "compiler/Machine/CostModel/Memories.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "passes/moe/Support.h"
 #include "passes/plan/PlanPasses.h"
+#include "passes/schedule/Schedule.h"
 #include "runtime/base/Text.h"
 
 namespace mlir::plan {
@@ -63,10 +66,38 @@ struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
         explain(phase, device);
       explainOverlap(phase, *target);
     });
+    compare(module);
     module->removeAttr(moe::kTargetAttr);
+    module->removeAttr(moe::kPredictedAttr);
   }
 
 private:
+  /// Says how far the plan is from what placement predicted.
+  static void compare(mlir::ModuleOp module) {
+    auto predicted = module->getAttrOfType<DictionaryAttr>(moe::kPredictedAttr);
+    if (!predicted)
+      return;
+    llvm::StringMap<double> seconds;
+    module.walk([&](ExplainOp entry) {
+      seconds[entry.getPhase()] += entry.getSeconds().convertToDouble();
+    });
+    module.walk([&](PhaseOp phase) {
+      auto before = predicted.getAs<FloatAttr>(phase.getName());
+      if (!before)
+        return;
+      double own = seconds.lookup(phase.getName());
+      if (phase.getName() == moe::kDecodeName && !phase.getWithHead())
+        own += seconds.lookup(moe::kLogitsName);
+      module.emitRemark() << phase.getName() << " takes "
+                          << llvm::formatv(
+                                 "{0:F4} ms, placement predicted "
+                                 "{1:F4} ms ({2:F2} %)",
+                                 1e3 * own, 1e3 * before.getValueAsDouble(),
+                                 100 * (before.getValueAsDouble() / own - 1))
+                                 .str();
+    });
+  }
+
   void explain(PhaseOp phase, const moec::DeviceDesc &device) {
     Overhead overhead;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
@@ -110,43 +141,46 @@ private:
   /// equally among its instructions.
   void explainOverlap(PhaseOp phase, const moec::TargetDesc &target) {
     llvm::DenseMap<Value, int64_t> parts;
-    llvm::DenseMap<Value, double> queueFree, eventAt;
+    llvm::DenseMap<Value, int> queueNumbers, signalledBy;
+    std::vector<moec::TaskQueue> queues;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       ++parts[inst.getExplain()];
-      queueFree[inst.getQueue()] = 0;
+      if (queueNumbers.try_emplace(inst.getQueue(), int(queues.size())).second)
+        queues.push_back(queueOf(inst, target));
     }
-    if (queueFree.size() < 2)
+    if (queues.size() < 2)
       return;
-    double sum = 0, end = 0;
-    moec::MemoryTraffic traffic(target);
+    std::vector<moec::Task> tasks;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       auto explain = inst.getExplain().getDefiningOp<ExplainOp>();
-      auto runsOn = inst.getDevice().getDefiningOp<DeviceOp>();
-      const moec::DeviceDesc *device =
-          target.find(std::string_view(runsOn.getName()));
-      double seconds = explain.getSeconds().convertToDouble() /
-                       double(parts[inst.getExplain()]);
-      if (device)
-        seconds += device->overheads.instruction +
-                   (inst.getBarrier() ? device->overheads.barrier : 0);
-      double &free = queueFree[inst.getQueue()];
+      double part = double(parts[inst.getExplain()]);
+      moec::Task task{queueNumbers.lookup(inst.getQueue()),
+                      explain.getSeconds().convertToDouble() / part};
       for (Value wait : inst.getWaits())
-        free = std::max(free, eventAt.lookup(wait));
-      double bytes = (explain.getWeightBytes().convertToDouble() +
-                      explain.getKvBytes().convertToDouble()) /
-                     double(parts[inst.getExplain()]);
-      free = device ? traffic.end(size_t(device - target.devices.data()), free,
-                                  seconds, bytes)
-                    : free + seconds;
+        if (auto it = signalledBy.find(wait); it != signalledBy.end())
+          task.after.push_back(it->second);
+      task.barrier = inst.getBarrier();
+      task.bytes = (explain.getWeightBytes().convertToDouble() +
+                    explain.getKvBytes().convertToDouble()) /
+                   part;
       if (Value event = inst.getEvent())
-        eventAt[event] = free;
-      sum += seconds;
-      end = std::max(end, free);
+        signalledBy[event] = int(tasks.size());
+      tasks.push_back(std::move(task));
     }
+    moec::StepTimes times = moec::simulate(tasks, queues, target);
     addEntry(phase, "overlap", "all",
              "Devices and copies work at the same time: a step takes less than "
              "its parts one after the other.",
-             end - sum);
+             times.end - times.sum);
+  }
+
+  static moec::TaskQueue queueOf(InstOp inst, const moec::TargetDesc &target) {
+    auto runsOn = inst.getDevice().getDefiningOp<DeviceOp>();
+    const moec::DeviceDesc *device =
+        target.find(std::string_view(runsOn.getName()));
+    return device ? moec::TaskQueue::of(int(device - target.devices.data()),
+                                        target)
+                  : moec::TaskQueue();
   }
 
   /// Adds an entry after the explanations of ops and before the instructions

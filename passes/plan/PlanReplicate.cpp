@@ -1,4 +1,3 @@
-#include "llvm/ADT/DenseSet.h"
 #include "passes/plan/PlanHazards.h"
 #include "passes/plan/PlanPasses.h"
 
@@ -25,14 +24,6 @@ int64_t bytesOf(Value operand, int64_t tokens) {
 bool isOnCpu(InstOp inst) {
   return inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==
          DeviceKind::Cpu;
-}
-
-SmallVector<Value> writtenBy(InstOp inst) {
-  SmallVector<Value> regions;
-  for (const Access &access : accessesOf(inst))
-    if (access.writes)
-      regions.push_back(access.region);
-  return regions;
 }
 
 struct PlanReplicate : plan::impl::PlanReplicatePassBase<PlanReplicate> {
@@ -63,40 +54,34 @@ private:
   }
 
   void replicate(PhaseOp phase) {
+    PhaseSteps all(phase);
+    std::vector<bool> shared(all.regions.size());
+    auto share = [&](Value region) {
+      if (const auto *it = all.regions.find(region); it != all.regions.end())
+        shared[size_t(it->second)] = true;
+    };
     BindOp bind = phase.getBind();
-    llvm::DenseSet<Value> shared{bind.getOutput()};
+    share(bind.getOutput());
     for (Value input : bind.getInputs())
-      shared.insert(input);
-    SmallVector<InstOp> small;
-    for (InstOp inst : phase.getBody().getOps<InstOp>()) {
-      if (isSmall(inst, phase.getMaxTokens()))
-        small.push_back(inst);
-      else
-        for (Value region : writtenBy(inst))
-          shared.insert(region);
+      share(input);
+    for (auto [inst, step] : llvm::zip_equal(all.insts, all.steps)) {
+      step.isSmall = isSmall(inst, phase.getMaxTokens());
       // Buffers that a copy to or from another device uses are shared.
       for (const Access &access : accessesOf(inst))
         if (auto buffer = access.region.getDefiningOp<BufferOp>();
             buffer && buffer.getDevice() != inst.getDevice())
-          shared.insert(buffer);
+          share(buffer);
     }
-    // The results of an instruction are either all shared or all per worker.
-    auto sharesResult = [&](InstOp inst) {
-      SmallVector<Value> written = writtenBy(inst);
-      if (llvm::none_of(written, [&](Value v) { return shared.contains(v); }))
-        return false;
-      shared.insert(written.begin(), written.end());
-      return true;
-    };
-    size_t before;
-    do {
-      before = small.size();
-      llvm::erase_if(small, sharesResult);
-    } while (small.size() != before);
-    numReplicated += small.size();
-    for (InstOp inst : small)
-      for (Value region : writtenBy(inst))
+    std::vector<bool> perWorker =
+        moec::regionsPerWorker(all.steps, std::move(shared));
+    for (auto [region, index] : all.regions)
+      if (perWorker[size_t(index)])
         region.getDefiningOp<BufferOp>().setPerWorker(true);
+    numReplicated += llvm::count_if(all.steps, [&](const moec::Step &step) {
+      return llvm::any_of(step.uses, [&](moec::RegionUse use) {
+        return use.writes && perWorker[size_t(use.region)];
+      });
+    });
   }
 };
 

@@ -1,8 +1,8 @@
 // Placements for models of all architectures on random machines: each is within
 // its budgets, and by its own prediction no slower than the simple placements
-// that other programs use; for the first seeds, more GPU memory makes no
-// placement slower; and the runtime accepts the plans. There are a thousand
-// seeds.
+// that other programs use, and what it predicts is what the plan adds up to;
+// for the first seeds, more GPU memory makes no placement slower; and the
+// runtime accepts the plans. There are a thousand seeds.
 
 #include "compiler/Explain/Summary.h"
 #include "compiler/Machine/Targets/Target.h"
@@ -53,7 +53,8 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
   TempDir folder;
   RandomModels models(folder);
   ASSERT_GT(models.smallOnes(), 25u);
-  unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0;
+  unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0,
+           believed = 0;
   for (unsigned i = 0; i < kPlacementRandomSeeds; ++i) {
     unsigned seed = GetParam() * kPlacementRandomSeeds + i;
     Dice dice(seed);
@@ -75,6 +76,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
       continue;
     }
     ++compiled;
+    believed += expectBeliefs(*report);
     for (const auto &device : report->forecast->devices) {
       EXPECT_LE(device.usedBytes, device.budgetBytes) << device.name;
       withGpu += device.name == "gpu0";
@@ -110,6 +112,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
   EXPECT_GT(compared, kPlacementRandomSeeds / 4);
   EXPECT_TRUE(enlarged > 0 || GetParam() >= kEnlargedShards);
   EXPECT_GT(divided, 0u);
+  EXPECT_GT(believed, compiled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPlacements,
@@ -170,6 +173,7 @@ TEST_P(RandomMemories, OneBudgetAndOneBandwidth) {
         continue;
       }
       ++compiled;
+      expectBeliefs(*report);
       ASSERT_FALSE(report->forecast->devices.empty());
       uint64_t used = 0, budget = 0;
       for (const auto &device : report->forecast->devices) {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <limits>
 #include <regex>
 
@@ -190,6 +191,26 @@ std::string remarkOf(const moec::CompileReport &report, const char *what) {
     if (remark.starts_with(what))
       return remark;
   return "";
+}
+
+std::vector<Belief> beliefsOf(const moec::CompileReport &report) {
+  static const std::regex form(
+      "(\\w+) takes ([0-9.]+) ms, placement predicted ([0-9.]+) ms.*");
+  std::vector<Belief> beliefs;
+  for (const std::string &remark : report.remarks)
+    if (std::smatch match; std::regex_match(remark, match, form))
+      beliefs.push_back(
+          {match[1], 1e-3 * std::stod(match[2]), 1e-3 * std::stod(match[3])});
+  return beliefs;
+}
+
+unsigned expectBeliefs(const moec::CompileReport &report) {
+  std::vector<Belief> beliefs = beliefsOf(report);
+  for (const Belief &belief : beliefs)
+    EXPECT_NEAR(belief.placement / belief.plan, 1, 0.01)
+        << belief.phase << ": the plan says " << belief.plan
+        << " s, placement said " << belief.placement << " s";
+  return unsigned(beliefs.size());
 }
 
 static double requestOf(const std::string &text) {

@@ -48,6 +48,7 @@ public:
   explicit RandomModels(TempDir &folder);
 
   size_t smallOnes() const { return small_.size(); }
+  const std::vector<std::string> &small() const { return small_; }
   RandomModel choose(Dice &dice);
 
 private:
@@ -87,6 +88,19 @@ moert::Status alternativeText(const std::string &plan);
 
 /// Returns the remark that begins with `what`, or "".
 std::string remarkOf(const moec::CompileReport &report, const char *what);
+
+/// What the remarks of a report say of a phase's step: the seconds to which the
+/// plan adds up, and those that placement predicted.
+struct Belief {
+  std::string phase;
+  double plan, placement;
+};
+std::vector<Belief> beliefsOf(const moec::CompileReport &report);
+
+/// Adds a failure where what placement predicted is not what the plan adds up
+/// to; returns how many predictions there were. Where long steps stream
+/// experts, what is left of prefill has another length than what was predicted.
+unsigned expectBeliefs(const moec::CompileReport &report);
 
 /// Predicted seconds of a request with 1024 prompt tokens and 256 generated
 /// tokens, for the placement and for two simple placements. Placements that do

@@ -402,6 +402,14 @@ double transferSeconds(double bytes, const DeviceDesc &device) {
          bytes / device.link.planned(Peak::kAssumedRead);
 }
 
+double copySeconds(double bytes, const DeviceDesc &from, const DeviceDesc &to) {
+  double seconds = 0;
+  for (const DeviceDesc *end : {&from, &to})
+    if (end->kind == DeviceKind::Cuda)
+      seconds += transferSeconds(bytes, *end);
+  return seconds;
+}
+
 bool stayInCache(double bytes, const DeviceDesc &device) {
   // The other half is for activations, the KV cache and other programs.
   return bytes <= double(device.l3Bytes) / 2;

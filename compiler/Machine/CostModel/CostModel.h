@@ -58,6 +58,10 @@ double gemmSeconds(const mlir::moe::Product &product,
 /// to hand them over in the memory that it shares with the host.
 double transferSeconds(double bytes, const DeviceDesc &device);
 
+/// Returns the seconds to copy `bytes` from one device to another. Between two
+/// GPUs they go through the host's memory and over both links.
+double copySeconds(double bytes, const DeviceDesc &from, const DeviceDesc &to);
+
 /// Returns whether `bytes` of weights that every step reads stay in the
 /// last-level cache.
 bool stayInCache(double bytes, const DeviceDesc &device);

@@ -19,6 +19,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/pipeline/Pipelines.h"
+#include "passes/moe/placement/SearchCounts.h"
 
 #include <limits>
 
@@ -101,6 +102,7 @@ private:
     static_cast<OpPassManager &>(manager) = placement;
     if (failed(manager.run(*trial.module)))
       return {};
+    SearchCounts(*trial.module).since(getOperation()).addTo(getOperation());
     if (auto seconds =
             (*trial.module)->getAttrOfType<FloatAttr>(kRequestSecondsAttr))
       trial.seconds = seconds.getValueAsDouble();

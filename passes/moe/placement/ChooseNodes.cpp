@@ -3,6 +3,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/placement/PlacementSearch.h"
+#include "passes/moe/placement/SearchCounts.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_CHOOSENODESPASS
@@ -96,6 +97,7 @@ private:
                            weights != WeightsMode::Reference);
       auto placed = PlacementSearch(problem, with, times).run();
       double seconds = placed.predicted.request;
+      SearchCounts(1, problem, times).addTo(module);
       compared += (compared.empty() ? "" : "; ") + textOf(option).str() + " " +
                   (placed.fits ? formatSeconds(seconds) : "does not fit");
       if (placed.fits && (!best || seconds < fastest)) {

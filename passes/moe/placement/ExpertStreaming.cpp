@@ -5,6 +5,7 @@
 #include "passes/moe/kernels/KernelSelection.h"
 #include "passes/moe/kernels/OpSeconds.h"
 #include "passes/moe/placement/Placement.h"
+#include "passes/schedule/Schedule.h"
 
 #include <map>
 
@@ -101,10 +102,21 @@ std::string ExpertStreaming::addCandidate(ExpertsOp op,
   return "";
 }
 
-static double partsOf(ExpertsOp op) {
+static int64_t partsOf(ExpertsOp op) {
   int64_t experts = shapeOf(op.getGate())[0];
-  return double(moek::cuda::streamedParts(
-      experts * mostMatrixBytes(op.getGate()), experts));
+  return moek::cuda::streamedParts(experts * mostMatrixBytes(op.getGate()),
+                                   experts);
+}
+
+/// Returns the seconds of a layer whose parts arrive over the link, each to be
+/// multiplied on the GPU while the next one arrives.
+static double streamedSeconds(double link, double gpu, int64_t parts) {
+  std::vector<moec::Task> tasks;
+  for (int64_t i = 0; i < parts; ++i) {
+    tasks.push_back({0, link / double(parts)});
+    tasks.push_back({1, gpu / double(parts), {int(2 * i)}});
+  }
+  return moec::simulate(tasks, {{}, {}}).end;
 }
 
 int64_t ExpertStreaming::slotBytes(ExpertsOp op) {
@@ -192,10 +204,7 @@ ExpertStreaming::Seconds ExpertStreaming::secondsOf(int64_t rows) const {
     double gpu = opSeconds(c.op, situation(*c.gpu), *c.gpu, mayPack);
     all.link += link;
     all.gpu += gpu;
-    // The slower side works all the time. The faster one only adds one part:
-    // nothing is multiplied before the first part has arrived, and nothing is
-    // copied while the last one is multiplied.
-    all.streamed += std::max(link, gpu) + std::min(link, gpu) / partsOf(c.op);
+    all.streamed += streamedSeconds(link, gpu, partsOf(c.op));
   }
   return all;
 }

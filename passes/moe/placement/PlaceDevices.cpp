@@ -6,6 +6,7 @@
 #include "passes/moe/kernels/AlternativeSeconds.h"
 #include "passes/moe/placement/ExpertStreaming.h"
 #include "passes/moe/placement/PlacementReasons.h"
+#include "passes/moe/placement/SearchCounts.h"
 #include "runtime/base/Text.h"
 
 #include <limits>
@@ -51,6 +52,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     StepPrediction times(problem, *target, mixOf(), mayPack());
     PlacementSearch search(problem, *target, times);
     Choice choice = search.run();
+    int64_t searches = 1;
     if (failed(checkFit(module, *target, problem, choice)))
       return signalPassFailure();
     moec::TargetDesc reducedTarget = *target;
@@ -64,6 +66,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       for (int i = 0; i < kTries; ++i) {
         beside.emplace(problem, reducedTarget, times);
         other = beside->run();
+        ++searches;
         if (!other.fits ||
             !leaveMore(module, *target, problem, other, reducedTarget))
           break;
@@ -76,6 +79,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
         beside.reset();
       }
     }
+    SearchCounts(searches, problem, times).addTo(module);
+    recordPredicted(module, choice);
     module->setAttr(kRequestSecondsAttr,
                     Builder(module).getF64FloatAttr(seconds));
     const PlacementSearch &used = beside ? *beside : search;
@@ -91,6 +96,25 @@ private:
 
   RequestMix mixOf() const {
     return requestMix(optimizeFor, typicalPrompt, deferExperts);
+  }
+
+  /// Records the seconds of steps that the plan adds up too: typical ones.
+  void recordPredicted(ModuleOp module, const Choice &choice) const {
+    Builder builder(module);
+    SmallVector<NamedAttribute> predicted;
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      PhaseAttr phase = phaseOf(function);
+      double seconds = 0;
+      if (phase.getKind() == PhaseKind::Decode && phase.getMaxTokens() == 1)
+        seconds = choice.predicted.decode;
+      if (phase.getKind() == PhaseKind::Prefill &&
+          promptSteps(mixOf().prompt, phase).tokens == phase.getMaxTokens())
+        seconds = choice.predicted.prefill;
+      if (seconds > 0)
+        predicted.push_back(builder.getNamedAttr(
+            phase.getName().getValue(), builder.getF64FloatAttr(seconds)));
+    }
+    module->setAttr(kPredictedAttr, builder.getDictionaryAttr(predicted));
   }
 
   /// Reserves the bytes that streamed experts need on each GPU. Returns whether
@@ -364,6 +388,7 @@ private:
                           << ": " << describe(use, problem.kvRows());
     if (target.gpuCount() == 0)
       return;
+    reportCounts(module);
     reportUnfit(module, target, problem, search);
     for (const moec::DeviceDesc &device : target.devices)
       if (device.sharesMemory)
@@ -378,6 +403,10 @@ private:
     for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
       module.emitRemark() << target.devices[gpu].name << " has "
                           << contentsOf(int(gpu), problem, search, choice);
+    if (!choice.paths.empty())
+      module.emitRemark() << "seconds of a request with the parts of so many "
+                             "layers on GPUs, experts undivided: "
+                          << choice.paths;
     auto transfers = times.transfersPerToken(choice.assignment, choice.splits);
     module.emitRemark() << transfers.count << " copies between devices take "
                         << formatSeconds(transfers.seconds)
@@ -389,6 +418,13 @@ private:
                         << "; with experts alone there "
                         << alternative(search.classicSplit(), problem, times,
                                        search);
+  }
+
+  static void reportCounts(ModuleOp module) {
+    SearchCounts counts(module);
+    module.emitRemark() << "searches for a placement: " << counts.searches
+                        << "; steps simulated: " << counts.simulations
+                        << "; memory checks: " << counts.memoryChecks;
   }
 
   /// Reports the first part of the model that the GPU has no kernel for.

@@ -104,6 +104,9 @@ public:
   std::vector<DeviceUse> memoryUse(const Assignment &assignment,
                                    ArrayRef<ExpertSplit> splits = {}) const;
 
+  /// Number of calls of memoryUse() so far.
+  int64_t memoryChecks() const { return checks; }
+
   /// Functions of the module, each with a phase.
   ArrayRef<func::FuncOp> phases() const { return functions; }
   /// Returns the bytes of an activation for `tokens` tokens; 0 for a weight or
@@ -149,6 +152,7 @@ private:
   size_t weightCount = 0;
   std::vector<FunctionMemory> functionMemory;
   int64_t kvRowCount = 0;
+  mutable int64_t checks = 0;
   int64_t mostPositions = 0, mostSequences = 1; ///< Per sequence, per step.
 };
 

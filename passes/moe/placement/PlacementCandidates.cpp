@@ -62,8 +62,12 @@ std::vector<int> PlacementSearch::divide(const Selection &selection,
 
 /// Adds a candidate if the GPUs have room for its weights and caches;
 /// activations are not known yet.
-void PlacementSearch::addCandidate(std::vector<int> unitDevices,
+void PlacementSearch::addCandidate(std::vector<int> unitDevices, double least,
                                    std::vector<Candidate> &into) const {
+  if (llvm::any_of(into, [&](const Candidate &known) {
+        return known.unitDevices == unitDevices;
+      }))
+    return;
   std::vector<int64_t> bytes = fixedBytes;
   Candidate candidate;
   for (auto [unit, device] : llvm::zip_equal(unitList, unitDevices)) {
@@ -80,6 +84,7 @@ void PlacementSearch::addCandidate(std::vector<int> unitDevices,
       return;
   candidate.leavesRoomOnHost = !overfills(host);
   candidate.predicted = times.predict(assign(unitDevices));
+  candidate.least = least;
   candidate.unitDevices = std::move(unitDevices);
   into.push_back(std::move(candidate));
 }
@@ -98,7 +103,7 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
     for (const Division &division : divisions) {
       std::vector<int> devices = divide(selection, division);
       if (known.insert(devices).second)
-        addCandidate(std::move(devices), into);
+        addCandidate(std::move(devices), 0, into);
     }
   };
   auto select = [&](Selection &selection, ArrayRef<int> units) {
@@ -173,10 +178,10 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
     }
 }
 
-/// Returns all candidates, the fastest first.
-std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
+/// Returns placements of a fixed set.
+std::vector<PlacementSearch::Candidate> PlacementSearch::families() const {
   std::vector<Candidate> candidates;
-  addCandidate(std::vector<int>(unitList.size(), host), candidates);
+  addCandidate(std::vector<int>(unitList.size(), host), 0, candidates);
   SmallVector<int> first;
   for (int gpu = 0; gpu < gpuTotal; ++gpu) {
     addFamily(Division{{gpu}, {1}}, candidates);
@@ -190,11 +195,5 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
       divisions.push_back({first, std::move(shares)});
     addFamily(divisions, candidates);
   }
-  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
-    // The tie goes to the candidate with more bytes on GPUs.
-    if (a.predicted.request != b.predicted.request)
-      return a.predicted.request < b.predicted.request;
-    return a.gpuBytes > b.gpuBytes;
-  });
   return candidates;
 }

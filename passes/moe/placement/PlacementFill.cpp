@@ -24,23 +24,24 @@ SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
     if (experts < 0 || attention < 0 || unitDevices[experts] != host ||
         unitDevices[attention] != gpu || unfitGroupOf(experts, gpu) >= 0)
       continue;
-    for (int group : llvm::reverse(unitList[experts].groups)) {
-      auto op = dyn_cast<ExpertsOp>(problem.groups()[group].ops.front());
-      if (op && !op.getSliceAttr() && expertCount(op) > 1)
+    for (int group : llvm::reverse(unitList[experts].groups))
+      if (isDivisible(group))
         groups.push_back(group);
-    }
   }
   return groups;
+}
+
+/// Returns whether some experts of the group can be on another device.
+bool PlacementSearch::isDivisible(int group) const {
+  auto op = dyn_cast<ExpertsOp>(problem.groups()[group].ops.front());
+  return op && !op.getSliceAttr() && expertCount(op) > 1;
 }
 
 /// Returns whether experts go to GPUs one by one, guided by a router profile.
 /// That needs a profile, all experts on the host, and the attention of their
 /// layers on GPUs.
 bool PlacementSearch::takesProfiledExperts(ArrayRef<int> unitDevices) const {
-  bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
-    return group.ops.front()->hasAttr(kFrequenciesAttr);
-  });
-  return known && llvm::all_of(layers, [&](const Layer &layer) {
+  return hasProfile && llvm::all_of(layers, [&](const Layer &layer) {
            int experts = layer.units[PlacementUnit::Experts];
            int attention = layer.units[PlacementUnit::Attention];
            return experts < 0 ||
@@ -153,45 +154,25 @@ PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
   return other;
 }
 
-/// Improves `best` by dividing the experts of the last layers of `whole`: the
-/// best count on one GPU, and on every other GPU none, half or all but one of a
-/// layer's experts.
+/// Improves `best` by dividing the experts of the last layers of `whole`, GPU
+/// after GPU.
 void PlacementSearch::fill(const Choice &whole,
                            std::optional<Choice> &best) const {
-  auto consider = [&](const Choice &choice) {
-    if (choice.predicted.request < best->predicted.request)
-      best = choice;
-  };
-  std::vector<SmallVector<int>> groups;
-  for (int gpu = 0; gpu < gpuTotal; ++gpu)
-    groups.push_back(divisible(whole.unitDevices, gpu));
+  Choice filled = whole;
   for (int gpu = 0; gpu < gpuTotal; ++gpu) {
-    if (groups[gpu].empty())
-      continue;
-    for (int halves = 0; halves <= 2; ++halves) {
-      Choice base = whole;
-      for (int other = 0; halves > 0 && other < gpuTotal; ++other) {
-        if (other == gpu || groups[other].empty())
-          continue;
-        int group = groups[other].front();
-        int64_t experts =
-            expertCount(cast<ExpertsOp>(problem.groups()[group].ops.front()));
-        if (int64_t count = std::min(experts * halves / 2, experts - 1))
-          base.splits.push_back(splitOf(group, other, count));
-      }
-      if (halves > 0 && base.splits.empty())
+    const SmallVector<int> groups = divisible(whole.unitDevices, gpu);
+    for (int group : ArrayRef(groups).take_front(kMaxDividedLayers)) {
+      std::optional<Choice> more = withFirst(filled, group, gpu);
+      if (!more || more->predicted.request >= filled.predicted.request)
         break;
-      std::optional<Choice> filled = withFirst(base, groups[gpu].front(), gpu);
-      if (!filled)
-        break; // More experts on other GPUs do not fit either.
-      consider(*filled);
-      const ExpertSplit &first = filled->splits.back();
-      if (groups[gpu].size() >= kMaxDividedLayers &&
-          first.count() == first.experts - 1)
-        if (auto second = withFirst(*filled, groups[gpu][1], gpu))
-          consider(*second);
+      filled = *std::move(more);
+      const ExpertSplit &split = filled.splits.back();
+      if (split.count() < split.experts - 1)
+        break;
     }
   }
+  if (filled.predicted.request < best->predicted.request)
+    best = std::move(filled);
 }
 
 /// Returns `choice` with as many experts of `byGain` on `gpu` as fit and are

@@ -272,6 +272,7 @@ std::vector<int64_t> moe::totalsOf(ArrayRef<DeviceUse> use) {
 std::vector<DeviceUse>
 PlacementProblem::memoryUse(const Assignment &assignment,
                             ArrayRef<ExpertSplit> splits) const {
+  ++checks;
   std::vector<DeviceUse> use(target.devices.size());
   std::vector<bool> counted(use.size() * weightCount);
   for (auto [index, group] : llvm::enumerate(groupList)) {

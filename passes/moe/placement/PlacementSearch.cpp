@@ -1,5 +1,8 @@
 #include "passes/moe/placement/PlacementSearch.h"
 
+#include "dialects/moe/ExpertFrequencies.h"
+#include "passes/moe/Support.h"
+
 #include <map>
 
 using namespace mlir;
@@ -50,6 +53,11 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const StepPrediction &times)
     : problem(problem), times(times), budgets(target),
       host(int(target.devices.size()) - 1), gpuTotal(int(target.gpuCount())),
+      hasProfile(llvm::any_of(problem.groups(),
+                              [](const OpGroup &group) {
+                                return group.ops.front()->hasAttr(
+                                    kFrequenciesAttr);
+                              })),
       unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
       fixedBytes(target.devices.size(), 0) {
   std::optional<CacheLayers> caches;
@@ -185,9 +193,14 @@ std::optional<PlacementSearch::Choice>
 PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   std::optional<Choice> best;
   for (const Candidate &candidate : sorted) {
-    // Even with divided layers it takes at least this long.
-    double least =
-        candidate.predicted.request - savingsBound(candidate.unitDevices);
+    // Even with divided layers it takes at least this long. Prices of layers
+    // add up to what is predicted within a few percent.
+    constexpr double kPrecision = 0.97;
+    double least = std::max(candidate.predicted.request -
+                                savingsBound(candidate.unitDevices),
+                            takesProfiledExperts(candidate.unitDevices)
+                                ? 0
+                                : kPrecision * candidate.least);
     if (!candidate.leavesRoomOnHost ||
         (best && best->predicted.request <= least))
       continue;
@@ -228,8 +241,54 @@ PlacementSearch::closest(std::vector<Candidate> candidates) const {
   return none;
 }
 
+void PlacementSearch::sort(std::vector<Candidate> &candidates) {
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    // The tie goes to the candidate with more bytes on GPUs.
+    if (a.predicted.request != b.predicted.request)
+      return a.predicted.request < b.predicted.request;
+    return a.gpuBytes > b.gpuBytes;
+  });
+}
+
+/// Describes the fastest candidates: the layers of which GPUs have each part,
+/// and the seconds of a request by prices and by the simulator.
+std::string PlacementSearch::describe(ArrayRef<Candidate> sorted) const {
+  constexpr size_t kMost = 4;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const Candidate &candidate : sorted.take_front(kMost)) {
+    os << (text.empty() ? "" : "; ");
+    for (auto kind : {PlacementUnit::Attention, PlacementUnit::Dense,
+                      PlacementUnit::Experts}) {
+      int64_t here = 0;
+      for (auto [unit, device] :
+           llvm::zip_equal(unitList, candidate.unitDevices))
+        here += unit.kind == kind && device != host;
+      os << nameOf(kind) << " of " << here << ", ";
+    }
+    if (candidate.least > 0)
+      os << formatSeconds(candidate.least) << " by prices, ";
+    os << formatSeconds(candidate.predicted.request);
+  }
+  return text;
+}
+
 PlacementSearch::Choice PlacementSearch::run() const {
-  std::vector<Candidate> candidates = allCandidates();
+  // With fewer layers, all placements of the fixed set are soon predicted.
+  constexpr size_t kManyLayers = 24;
+  std::vector<Candidate> candidates;
+  if (gpuTotal > 0 && layers.size() >= kManyLayers) {
+    candidates = paths();
+    sort(candidates);
+    std::optional<Choice> best = fastest(candidates);
+    if (best && llvm::any_of(best->unitDevices,
+                             [&](int device) { return device != host; })) {
+      best->paths = describe(candidates);
+      return *std::move(best);
+    }
+  }
+  candidates = families();
+  sort(candidates);
   std::optional<Choice> best = fastest(candidates);
   return best ? *std::move(best) : closest(std::move(candidates));
 }

@@ -1,30 +1,29 @@
 //===- PlacementSearch.h - Search for the fastest placement -----*- C++ -*-===//
 //
 // Assigns parts of the model to devices so that the predicted request is
-// fastest and every device has enough memory. The search looks at a fixed set
-// of options:
+// fastest and every device has enough memory:
 //
-//  * whole units (PlacementCandidates.cpp): attention of the first or the last
-//    layers on GPUs, with all FFNs and some experts of these layers (in order,
-//    or by seconds saved per byte), with or without the head and the
-//    embedding; or of all these the units that save most per byte. They go to
-//    one GPU, or as runs of layers to the first few GPUs in fixed proportions;
-//  * each of these with some experts of layers whose other experts stay on the
-//    host (PlacementFill.cpp): any number of the first experts of one or two
-//    layers, or the experts that a router profile counts most often.
+//  * For models of many layers, PlacementPaths.cpp prices the ways in which
+//  each
+//    layer can run, and Chain.h finds the fastest paths through all layers that
+//    fit each GPU. A GPU has what is left by the most activations and scratch
+//    that a placement may need there. The prices add up to what is predicted
+//    within a few percent; the simulator predicts each path.
+//  * For others, and where no path fits, PlacementCandidates.cpp has a fixed
+//  set
+//    of placements of whole units: attention of the first or the last layers on
+//    GPUs, with all FFNs and some experts of these layers (in order, or by
+//    seconds saved per byte), with or without the head and the embedding; or of
+//    all these the units that save most per byte. They go to one GPU, or as
+//    runs of layers to the first few GPUs in fixed proportions. Since memory
+//    only decides which of them remain, more of it never makes a prediction
+//    slower.
+//  * PlacementFill.cpp fills what is left with some experts of layers whose
+//    other experts stay on the host: any number of the first experts of two
+//    layers of a GPU, or the experts that a router profile counts most often.
 //
-// Neither the set of options nor the prediction for an option depends on the
-// amount of memory. Memory only decides which options remain, and the search
-// finds the fastest of these. So adding memory to a GPU or to the host never
-// makes a prediction slower. That would not hold if an option were changed to
-// make it fit, or if one step of the search started from the result of another
-// step within the same memory.
-//
-// The search sees one graph. Forms of attention and KV types are chosen for the
-// device that moe-try-placement expects for attention, so where GPUs only have
-// room for the attention of some layers, more memory may change the graph:
-// among a hundred steps between random machines, that slows down one. And with
-// a router profile, experts are assigned one by one, GPU after GPU.
+// The search sees one graph. Forms of attention are chosen for the device that
+// moe-try-placement expects for attention.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +31,7 @@
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 
 #include "compiler/Machine/CostModel/Memories.h"
+#include "passes/moe/placement/Chain.h"
 #include "passes/moe/placement/StepPrediction.h"
 
 namespace mlir::moe {
@@ -69,6 +69,8 @@ public:
     std::vector<DeviceUse> use;
     StepPrediction::Prediction predicted;
     bool fits = false;
+    /// The paths that it was chosen from, for a remark; "" if there were none.
+    std::string paths;
   };
   /// Returns the fastest choice that fits. If none fits, returns the one that
   /// leaves least to the host.
@@ -100,6 +102,8 @@ private:
   struct Candidate {
     std::vector<int> unitDevices;
     StepPrediction::Prediction predicted;
+    /// Seconds that the path's prices promise with divided layers; 0 without.
+    double least = 0;
     int64_t gpuBytes = 0;
     bool leavesRoomOnHost = false; ///< For weights and caches.
   };
@@ -119,7 +123,10 @@ private:
     SmallVector<int> gpus, shares;
   };
 
-  std::vector<Candidate> allCandidates() const;
+  std::vector<Candidate> families() const;
+  std::vector<Candidate> paths() const;
+  static void sort(std::vector<Candidate> &candidates);
+  std::string describe(ArrayRef<Candidate> sorted) const;
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
   Choice choiceOf(const Candidate &candidate) const;
@@ -128,10 +135,16 @@ private:
   Assignment assign(ArrayRef<int> unitDevices) const;
   void addFamily(ArrayRef<Division> divisions,
                  std::vector<Candidate> &into) const;
-  void addCandidate(std::vector<int> unitDevices,
-                    std::vector<Candidate> &into) const;
   std::vector<int> divide(const Selection &selection,
                           const Division &division) const;
+  double savedPerByte(int unit, int gpu) const;
+  void addCandidate(std::vector<int> unitDevices, double least,
+                    std::vector<Candidate> &into) const;
+  Chain makeChain() const;
+  std::vector<int> uniform(int gpu, unsigned parts) const;
+  ChainItem variantOf(const Layer &layer, int gpu, unsigned parts) const;
+  ChainItem savedBy(ArrayRef<int> units, int gpu) const;
+  std::vector<int> devicesOf(const ChainPath &path) const;
 
   double savingsBound(ArrayRef<int> unitDevices) const;
   void fill(const Choice &whole, std::optional<Choice> &best) const;
@@ -146,12 +159,13 @@ private:
                                             ArrayRef<HotExpert> byGain) const;
   bool takesProfiledExperts(ArrayRef<int> unitDevices) const;
   SmallVector<int> divisible(ArrayRef<int> unitDevices, int gpu) const;
-  double savedPerByte(int unit, int gpu) const;
+  bool isDivisible(int group) const;
 
   const PlacementProblem &problem;
   const StepPrediction &times;
   moec::MemoryBudgets budgets;
   int host, gpuTotal;
+  bool hasProfile; ///< Some group has a router profile.
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;
   std::vector<Layer> layers;

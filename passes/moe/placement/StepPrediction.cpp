@@ -1,9 +1,11 @@
 #include "passes/moe/placement/StepPrediction.h"
 
-#include "compiler/Machine/CostModel/Memories.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
-#include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/OpSeconds.h"
+#include "passes/moe/placement/PlacedStep.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,6 +32,28 @@ PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
   return {tokens, std::ceil(prompt / double(tokens))};
 }
 
+/// Returns a copy of the module in which generation defers experts, and what
+/// each op was copied from; null if none are to be deferred or cannot be.
+static OwningOpRef<ModuleOp>
+withDeferred(ModuleOp module, int64_t deferred,
+             llvm::DenseMap<Operation *, Operation *> &sources) {
+  IRMapping mapping;
+  OwningOpRef<ModuleOp> copy =
+      cast<ModuleOp>(module->clone(mapping, Operation::CloneOptions::all()));
+  // moe-defer-experts reports errors itself.
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  PassManager manager(module.getContext());
+  DeferExpertsPassOptions options;
+  options.deferExperts = deferred;
+  manager.addPass(createDeferExpertsPass(options));
+  if (failed(manager.run(*copy)))
+    return {};
+  for (auto [from, to] : mapping.getOperationMap())
+    sources[to] = from;
+  return copy;
+}
+
 StepPrediction::StepPrediction(const PlacementProblem &problem,
                                const moec::TargetDesc &target, RequestMix mix,
                                bool mayPack)
@@ -39,281 +63,225 @@ StepPrediction::StepPrediction(const PlacementProblem &problem,
   groupSeconds.assign(cells, 0);
   groupRequest.assign(cells, 0);
   runs.assign(cells, true);
+  if (problem.groups().empty())
+    return;
+  OwningOpRef<ModuleOp> copy;
+  llvm::DenseMap<Operation *, Operation *> sources;
+  if (mix.deferred > 0)
+    copy = withDeferred(
+        problem.groups().front().ops.front()->getParentOfType<ModuleOp>(),
+        mix.deferred, sources);
+  if (!copy) {
+    addGraphs(mix, problem.phases(),
+              [&](Operation *op) { return problem.groupOf(op); });
+    return;
+  }
+  // What the pass has added belongs to the experts that it reads or chooses
+  // for.
+  std::function<int(Operation *)> groupOf = [&](Operation *op) {
+    if (Operation *source = sources.lookup(op))
+      return problem.groupOf(source);
+    if (auto experts = dyn_cast<ExpertsOp>(op)) {
+      for (Operation *other : experts.getGate().getUsers())
+        if (sources.contains(other))
+          return groupOf(other);
+    } else if (isa<SplitChoicesOp>(op)) {
+      for (Operation *user : op->getResult(0).getUsers())
+        return groupOf(user);
+    } else if (auto sum = dyn_cast<AddOp>(op)) {
+      if (Operation *producer = sum.getLhs().getDefiningOp())
+        return groupOf(producer);
+    }
+    return -1;
+  };
+  addGraphs(mix, llvm::to_vector(copy->getOps<func::FuncOp>()), groupOf);
+}
+
+void StepPrediction::addGraphs(const RequestMix &mix,
+                               ArrayRef<func::FuncOp> functions,
+                               function_ref<int(Operation *)> groupOf) {
+  StepGraphs all(target, mayPack, functions, groupOf);
+  func::FuncOp decode, logits;
+  bool hasPrefill = false;
+  auto add = [&](func::FuncOp function, int64_t tokens, double steps) {
+    graphs.push_back(
+        {all.build(function, tokens), {}, steps, phaseOf(function).getKind()});
+  };
+  for (func::FuncOp function : functions) {
+    PhaseAttr phase = phaseOf(function);
+    PhaseKind kind = phase.getKind();
+    hasPrefill |= kind == PhaseKind::Prefill;
+    if (isOfOneToken(phase)) {
+      add(function, 1, mix.generated);
+      if (kind == PhaseKind::Decode && phase.getMaxTokens() == 1)
+        decode = function;
+      if (kind == PhaseKind::Logits)
+        logits = function;
+    } else if (kind == PhaseKind::Prefill && mix.prompt > 0) {
+      PromptSteps steps = promptSteps(mix.prompt, phase);
+      add(function, steps.tokens, steps.count);
+    }
+  }
+  if (decode && logits && hasPrefill && target.gpuCount() > 0)
+    joined.emplace(
+        Graph{all.build(decode, 1, logits), {}, 0, PhaseKind::Decode});
   for (func::FuncOp function : problem.phases()) {
     PhaseAttr phase = phaseOf(function);
     if (isOfOneToken(phase)) {
-      addGraph(function, 1, mix.generated, mix.deferred);
+      addSeconds(function, 1, mix.generated, true);
     } else if (phase.getKind() == PhaseKind::Prefill && mix.prompt > 0) {
       PromptSteps steps = promptSteps(mix.prompt, phase);
-      addGraph(function, steps.tokens, steps.count, /*deferred=*/0);
+      addSeconds(function, steps.tokens, steps.count, false);
     }
   }
 }
 
-namespace {
-/// Counts barriers if one device runs the whole graph: one per level of the
-/// dependence graph, since independent ops run concurrently (PlanOrder.cpp,
-/// PlanHazards.cpp).
-class BarrierCounter {
-public:
-  /// Returns the barriers before and within the next op, which has
-  /// `instructions` instructions.
-  int64_t of(Operation &op, int64_t instructions) {
-    int64_t level = 0;
-    for (Value operand : op.getOperands())
-      level = std::max(level, levels.lookup(operand));
-    // A norm needs no barrier: every worker computes the norm that it reads.
-    if (!isa<RmsNormOp>(op))
-      level += instructions;
-    for (Value result : op.getResults())
-      levels[result] = level;
-    int64_t passed = std::max<int64_t>(0, level - highest);
-    highest += passed;
-    return passed;
-  }
-
-private:
-  llvm::DenseMap<Value, int64_t> levels;
-  int64_t highest = 0;
-};
-} // namespace
-
-/// The experts of a function whose results are deferred to the next layer.
-struct StepPrediction::Deferral {
-  /// The op that adds the deferred result; the last layer defers nothing.
-  llvm::DenseMap<Operation *, ExpertsOp> addedTo;
-  /// Deferred values by the op that adds them.
-  llvm::DenseMap<Operation *, SmallVector<int, 1>> late;
-
-  Deferral(func::FuncOp function, int64_t deferred) {
-    if (deferred == 0)
-      return;
-    SmallVector<ExpertLayer> layers = expertLayers(function);
-    for (size_t i = 0; i + 1 < layers.size(); ++i)
-      for (ExpertsOp op : layers[i])
-        addedTo[op] = layers[i + 1].front();
-  }
-};
-
-void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
-                              double steps, int64_t deferred) {
-  Graph graph;
-  graph.steps = steps;
-  PhaseAttr phase = phaseOf(function);
-  graph.decode = isOfOneToken(phase);
-  std::vector<moec::Situation> situations;
-  for (const moec::DeviceDesc &device : target.devices)
-    situations.push_back(
-        situationOf(function, {tokens, typicalStep(phase).cached}, device));
-
-  llvm::DenseMap<Value, int> known;
-  auto addValue = [&](Value value, int producer) {
-    if (int64_t bytes = PlacementProblem::bytesOf(value, tokens)) {
-      known[value] = int(graph.values.size());
-      graph.values.push_back({producer, double(bytes)});
-    }
-  };
-  Block &body = function.getBody().front();
-  for (Value argument : body.getArguments())
-    addValue(argument, -1);
-  Deferral deferral(function, deferred);
-  BarrierCounter barriers;
-  for (Operation &op : body) {
-    int group = problem.groupOf(&op);
-    bool ends = op.hasTrait<OpTrait::IsTerminator>();
-    if (group < 0 && !ends)
-      continue;
-    Node node;
-    node.group = ends ? -1 : group;
-    for (Value operand : op.getOperands())
-      if (auto it = known.find(operand); it != known.end())
-        node.reads.push_back(it->second);
-    node.seconds.assign(size_t(devices), 0);
-    node.overhead.assign(size_t(devices), 0);
-    int64_t instructions = 0;
-    if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
-      instructions = int64_t(lowerable.getInstructions({}).size());
-    int64_t passed = barriers.of(op, instructions);
-    node.instructions = double(std::max<int64_t>(instructions, 1));
-    if (op.getNumResults() == 1)
-      node.resultBytes =
-          double(PlacementProblem::bytesOf(op.getResult(0), tokens));
-    if (auto costed = dyn_cast<CostOpInterface>(op)) {
-      Cost cost = costed.getCost(tokens, typicalStep(phase).cached);
-      node.readBytes = cost.weightBytes + cost.kvBytes;
-    }
-    for (int i = 0; i < devices && !ends; ++i) {
-      const moec::DeviceDesc &device = target.devices[i];
+/// Adds up the seconds of groups alone.
+void StepPrediction::addSeconds(func::FuncOp function, int64_t tokens,
+                                double steps, bool isDecode) {
+  TypicalStep step{tokens, typicalStep(phaseOf(function)).cached};
+  for (auto [i, device] : llvm::enumerate(target.devices)) {
+    moec::Situation situation = situationOf(function, step, device);
+    for (Operation &op : function.getBody().front()) {
+      int group = problem.groupOf(&op);
+      if (group < 0)
+        continue;
       double own =
-          opSeconds(&op, situations[i], device, mayLayOut(device, mayPack));
-      node.overhead[i] = overheadSeconds(instructions, passed, device);
-      double seconds = own + node.overhead[i];
-      size_t cell = size_t(group) * devices + i;
+          opSeconds(&op, situation, device, mayLayOut(device, mayPack));
+      int64_t count = 0;
+      if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
+        count = int64_t(lowerable.getInstructions({}).size());
+      size_t cell = size_t(group) * size_t(devices) + i;
       if (own >= kNeverSeconds)
         runs[cell] = false;
-      node.seconds[i] = seconds;
-      groupRequest[cell] += seconds * steps;
-      if (graph.decode)
+      groupRequest[cell] +=
+          (own + overheadSeconds(count, count, device)) * steps;
+      if (isDecode)
         groupSeconds[cell] += own;
     }
-    auto addNode = [&](Node made) {
-      graph.nodes.push_back(std::move(made));
-      return int(graph.nodes.size()) - 1;
-    };
-    ExpertsOp addedTo = deferral.addedTo.lookup(&op);
-    std::optional<Node> late;
-    if (addedTo) {
-      int64_t used = usedExperts(cast<ExpertsOp>(op));
-      double share = double(std::min(deferred, used)) / double(used);
-      late = node;
-      late->isDeferred = true;
-      late->readBytes = share * node.readBytes;
-      node.readBytes -= late->readBytes;
-      for (int i = 0; i < devices; ++i) {
-        double work = node.seconds[i] - node.overhead[i];
-        node.seconds[i] -= share * work;
-        late->seconds[i] = share * work + late->overhead[i];
-      }
-    }
-    int made = addNode(std::move(node));
-    for (Value result : op.getResults())
-      addValue(result, made);
-    if (auto it = deferral.late.find(&op); it != deferral.late.end()) {
-      Node sum = graph.nodes[made];
-      sum.isSum = true;
-      sum.readBytes = 0;
-      sum.reads.assign(it->second.begin(), it->second.end());
-      sum.reads.push_back(known.lookup(op.getResult(0)));
-      for (int i = 0; i < devices; ++i)
-        sum.seconds[i] = sum.overhead[i] / sum.instructions;
-      addValue(op.getResult(0), addNode(std::move(sum)));
-    }
-    if (late) {
-      double bytes = late->resultBytes;
-      int number = addNode(std::move(*late));
-      deferral.late[addedTo].push_back(int(graph.values.size()));
-      graph.values.push_back({number, bytes});
-    }
   }
-  graphs.push_back(std::move(graph));
 }
 
-double StepPrediction::copySeconds(double bytes, int from, int to) const {
-  // A copy between two GPUs goes through the host's memory and over both links.
-  double seconds = 0;
-  for (int end : {from, to})
-    if (target.devices[end].kind == moec::DeviceKind::Cuda)
-      seconds += moec::transferSeconds(bytes, target.devices[end]);
-  return seconds;
+/// Returns whether a GPU goes on from a token's hidden state to its logits
+/// (passes/plan/PlanJoinHead.cpp).
+bool StepPrediction::isJoined(const Assignment &assignment) const {
+  if (!joined || joined->step.handedOver < 0)
+    return false;
+  auto deviceOf = [&](size_t node) {
+    int group = joined->step.nodes[node].group;
+    return group < 0 ? devices - 1 : assignment[size_t(group)];
+  };
+  int producer = joined->step.values[size_t(joined->step.handedOver)].producer;
+  if (producer < 0)
+    return false;
+  int home = deviceOf(size_t(producer));
+  if (target.devices[size_t(home)].kind != moec::DeviceKind::Cuda)
+    return false;
+  bool isRead = false;
+  for (auto i = size_t(joined->step.second); i < joined->step.nodes.size(); ++i)
+    if (llvm::is_contained(joined->step.nodes[i].reads,
+                           joined->step.handedOver)) {
+      isRead = true;
+      if (deviceOf(i) != home)
+        return false;
+    }
+  return isRead;
 }
 
-double StepPrediction::simulate(const Graph &graph,
-                                const Assignment &assignment,
-                                ArrayRef<ExpertSplit> splits,
-                                Transfers *transfers) const {
-  int host = devices - 1;
-  // The times at which each device and each device's link become free, and at
-  // which each value arrives on each device (-1: not copied yet).
-  std::vector<double> free(size_t(devices), 0), link(size_t(devices), 0);
-  std::vector<double> there(graph.values.size() * size_t(devices), -1);
-  std::vector<double> finish(graph.nodes.size(), 0);
-  moec::MemoryTraffic traffic(target);
+PlacedStep StepPrediction::placed(const StepGraph &graph,
+                                  const Assignment &assignment,
+                                  ArrayRef<ExpertSplit> splits) const {
   std::vector<const ExpertSplit *> splitOf(assignment.size());
   for (const ExpertSplit &split : splits)
-    splitOf[split.group] = &split;
-  auto homeOf = [&](int node) {
-    int group = node < 0 ? -1 : graph.nodes[node].group;
-    if (group < 0)
-      return host;
-    // The device of the chosen experts adds both results of a split layer.
-    // Deferred results stay where the rest is: the next layer adds them.
-    const ExpertSplit *split = splitOf[group];
-    return split && !graph.nodes[node].isDeferred ? split->device
-                                                  : assignment[group];
-  };
-  auto copy = [&](double made, double bytes, int from, int to) {
-    double seconds = copySeconds(bytes, from, to);
-    int over = to == host ? from : to;
-    if (transfers) {
-      ++transfers->count;
-      transfers->seconds += seconds;
-    }
-    return link[over] = std::max(made, link[over]) + seconds;
-  };
-  /// Returns when `device` is free and has all values that the node reads.
-  auto startOf = [&](const Node &node, int device) {
-    double start = free[device];
-    for (int read : node.reads) {
-      const ValueInfo &value = graph.values[read];
-      int home = homeOf(value.producer);
-      double made = value.producer < 0 ? 0 : finish[value.producer];
-      if (home != device) {
-        double &arrival = there[size_t(read) * devices + device];
-        if (arrival < 0)
-          arrival = copy(made, value.bytes, home, device);
-        made = arrival;
-      }
-      start = std::max(start, made);
-    }
-    return start;
-  };
-  double end = 0;
-  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-    int device = homeOf(int(i));
-    // A sum is one op, on the device that has its summands.
-    const ExpertSplit *split =
-        node.group < 0 || node.isSum ? nullptr : splitOf[node.group];
-    if (!split) {
-      free[device] = finish[i] =
-          traffic.end(size_t(device), startOf(node, device),
-                      node.seconds[device], node.readBytes);
-    } else {
-      int others = assignment[node.group], own = split->device;
-      auto endOf = [&](int device, double share) {
-        double seconds =
-            share * (node.seconds[device] - node.overhead[device]) +
-            node.overhead[device];
-        return traffic.end(size_t(device), startOf(node, device), seconds,
-                           share * node.readBytes);
-      };
-      double rest = endOf(others, 1 - split->share);
-      double first = endOf(own, split->share);
-      free[others] = rest;
-      if (node.isDeferred) {
-        free[own] = first;
-        finish[i] = std::max(first, rest);
-      } else {
-        double both =
-            std::max(first, copy(rest, node.resultBytes, others, own));
-        free[own] = finish[i] = both + node.overhead[own] / node.instructions;
-      }
-    }
-    end = std::max(end, finish[i]);
+    splitOf[size_t(split.group)] = &split;
+  return placeStep(graph, target, assignment, splitOf);
+}
+
+double StepPrediction::secondsOf(const Graph &graph,
+                                 const Assignment &assignment,
+                                 ArrayRef<ExpertSplit> splits) const {
+  SmallString<4096> key;
+  for (const StepGraph::Node &node : graph.step.nodes)
+    if (node.group >= 0)
+      key.push_back(char(assignment[size_t(node.group)]));
+  for (const ExpertSplit &split : splits)
+    key.append(StringRef(reinterpret_cast<const char *>(&split.group),
+                         sizeof split.group));
+  for (const ExpertSplit &split : splits) {
+    key.push_back(char(split.device));
+    key.append(StringRef(reinterpret_cast<const char *>(&split.share),
+                         sizeof split.share));
   }
-  return end;
+  auto [seconds, isNew] = graph.known.try_emplace(key, 0.0);
+  if (isNew) {
+    ++simulated;
+    seconds->second = placed(graph.step, assignment, splits).seconds(target);
+  }
+  return seconds->second;
 }
 
 StepPrediction::Prediction
 StepPrediction::predict(const Assignment &assignment,
                         ArrayRef<ExpertSplit> splits) const {
   Prediction prediction;
+  bool isOne = isJoined(assignment);
   for (const Graph &graph : graphs) {
-    double seconds = simulate(graph, assignment, splits);
+    bool isDecode = graph.kind == PhaseKind::Decode;
+    if (isOne && graph.kind == PhaseKind::Logits)
+      continue; // A part of decoding.
+    double seconds =
+        secondsOf(isOne && isDecode ? *joined : graph, assignment, splits);
     prediction.request += graph.steps * seconds;
-    if (graph.decode)
-      prediction.decode += seconds;
-    else
+    if (graph.kind == PhaseKind::Prefill) {
+      prediction.prefill = seconds;
       prediction.prompt += graph.steps * seconds;
+    } else if (isDecode || graph.kind == PhaseKind::Logits) {
+      prediction.decode += seconds;
+    }
   }
   return prediction;
+}
+
+std::vector<double> StepPrediction::layerSeconds(const Assignment &assignment,
+                                                 ArrayRef<int> layerOf,
+                                                 size_t layers) const {
+  std::vector<double> seconds(layers, 0);
+  bool isOne = isJoined(assignment);
+  for (const Graph &graph : graphs) {
+    if (isOne && graph.kind == PhaseKind::Logits)
+      continue;
+    bool isDecode = graph.kind == PhaseKind::Decode;
+    PlacedStep step =
+        placed(isOne && isDecode ? joined->step : graph.step, assignment, {});
+    ++simulated;
+    std::vector<double> ends =
+        moec::simulate(step.tasks, step.queues, target).ends;
+    std::vector<double> last(layers, 0);
+    for (auto [group, end] : llvm::zip_equal(step.groups, ends))
+      if (int layer = group < 0 ? -1 : layerOf[size_t(group)]; layer >= 0)
+        last[size_t(layer)] = std::max(last[size_t(layer)], end);
+    double before = 0;
+    for (size_t layer = 0; layer < layers; ++layer) {
+      double end = std::max(before, last[layer]);
+      seconds[layer] += graph.steps * (end - before);
+      before = end;
+    }
+  }
+  return seconds;
 }
 
 StepPrediction::Transfers
 StepPrediction::transfersPerToken(const Assignment &assignment,
                                   ArrayRef<ExpertSplit> splits) const {
   Transfers transfers;
+  bool isOne = isJoined(assignment);
   for (const Graph &graph : graphs)
-    if (graph.decode)
-      simulate(graph, assignment, splits, &transfers);
+    if (graph.kind == PhaseKind::Decode ||
+        (graph.kind == PhaseKind::Logits && !isOne)) {
+      PlacedStep step =
+          placed(isOne ? joined->step : graph.step, assignment, splits);
+      transfers.count += step.copies;
+      transfers.seconds += step.copySeconds;
+    }
   return transfers;
 }

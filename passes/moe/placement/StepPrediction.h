@@ -1,17 +1,18 @@
 //===- StepPrediction.h - Predicts the time of a placement's steps ---*- C++
 //-*-===//
 //
-// Simulates a step on several devices. Each device runs its ops in program
-// order. An op starts when its device is free and its inputs have arrived, and
-// copies use the link of a GPU one after the other. So devices overlap as far
-// as the program lets them.
+// Simulates a step on several devices: of each candidate the instructions that
+// the plan would have, put together from those of each op on each device
+// (PlacedStep.h), on the schedule that also tells users the time of a plan.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_PASSES_MOE_PLACEMENT_STEPPREDICTION_H
 #define MOE_PASSES_MOE_PLACEMENT_STEPPREDICTION_H
 
+#include "llvm/ADT/StringMap.h"
 #include "passes/moe/PassEnums.h"
+#include "passes/moe/placement/PlacedStep.h"
 #include "passes/moe/placement/Placement.h"
 
 namespace mlir::moe {
@@ -50,9 +51,19 @@ public:
     double request = 0; ///< Seconds of the request, which are minimised.
     double decode = 0;  ///< Seconds of a decoded token.
     double prompt = 0;  ///< Seconds of the whole prompt.
+    double prefill = 0; ///< Seconds of each of its steps.
   };
   Prediction predict(const Assignment &assignment,
                      ArrayRef<ExpertSplit> splits = {}) const;
+
+  /// Returns the seconds of a request by layer: from the end of all earlier
+  /// layers to the layer's own. `layerOf` has the number of each group's layer,
+  /// or -1.
+  std::vector<double> layerSeconds(const Assignment &assignment,
+                                   ArrayRef<int> layerOf, size_t layers) const;
+
+  /// Number of steps that were simulated so far.
+  int64_t simulations() const { return simulated; }
 
   /// Number and seconds of the copies between devices for one decoded token.
   struct Transfers {
@@ -76,44 +87,36 @@ public:
   }
 
 private:
-  struct Node {
-    int group;                    ///< -1: the function's end, on the host.
-    SmallVector<int, 4> reads;    ///< Values.
-    std::vector<double> seconds;  ///< By device, including ...
-    std::vector<double> overhead; ///< ... starts and barriers.
-    double instructions = 1;
-    double resultBytes = 0;
-    double readBytes = 0; ///< Weights and caches.
-    /// Whether it is a deferred op, or the sum that adds its result.
-    bool isDeferred = false, isSum = false;
-  };
-  struct ValueInfo {
-    int producer; ///< A node, or -1 for an argument of the function.
-    double bytes;
-  };
   /// One function with a given number of tokens.
   struct Graph {
-    std::vector<Node> nodes;
-    std::vector<ValueInfo> values;
+    StepGraph step;
+    /// Seconds by what a placement does with the graph's ops: candidates often
+    /// differ only elsewhere.
+    mutable llvm::StringMap<double> known = {};
     double steps = 0; ///< Runs of the function per request.
-    bool decode = false;
+    PhaseKind kind;
   };
 
-  struct Deferral;
-  void addGraph(func::FuncOp function, int64_t tokens, double steps,
-                int64_t deferred);
-  double simulate(const Graph &graph, const Assignment &assignment,
-                  ArrayRef<ExpertSplit> splits = {},
-                  Transfers *transfers = nullptr) const;
-  double copySeconds(double bytes, int from, int to) const;
+  void addGraphs(const RequestMix &mix, ArrayRef<func::FuncOp> functions,
+                 function_ref<int(Operation *)> groupOf);
+  void addSeconds(func::FuncOp function, int64_t tokens, double steps,
+                  bool isDecode);
+  bool isJoined(const Assignment &assignment) const;
+  double secondsOf(const Graph &graph, const Assignment &assignment,
+                   ArrayRef<ExpertSplit> splits) const;
+  PlacedStep placed(const StepGraph &graph, const Assignment &assignment,
+                    ArrayRef<ExpertSplit> splits) const;
 
   const PlacementProblem &problem;
   const moec::TargetDesc &target;
   int devices;
   bool mayPack;
   std::vector<Graph> graphs;
+  /// A decoded token with its logits, where these may stay on a GPU.
+  std::optional<Graph> joined;
   std::vector<double> groupSeconds, groupRequest;
   std::vector<bool> runs;
+  mutable int64_t simulated = 0;
 };
 
 } // namespace mlir::moe

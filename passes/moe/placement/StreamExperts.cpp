@@ -134,6 +134,14 @@ private:
     std::string misfit = slotShortage(module, target, there);
     if (misfit.empty()) {
       addNote(module, ofSource() + note);
+      // It was predicted for the steps that are now shorter or streamed.
+      if (auto predicted =
+              module->getAttrOfType<DictionaryAttr>(kPredictedAttr)) {
+        NamedAttrList others(predicted);
+        others.erase(kPrefillName);
+        module->setAttr(kPredictedAttr,
+                        others.getDictionary(module.getContext()));
+      }
       return success();
     }
     if (streamExperts > 0)
