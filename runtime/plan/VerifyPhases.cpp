@@ -2,8 +2,8 @@
 #include "kernels/cuda/Limits.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Text.h"
-#include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/plan/VerifyFields.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
@@ -17,9 +17,6 @@ namespace {
 
 Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
                     const fb::Buffer &buffer) {
-  if (buffer.device() >= count(plan.devices()))
-    return invalidPlan("is on device {} of {}", buffer.device(),
-                       count(plan.devices()));
   if (buffer.encoding() > uint8_t(moek::Encoding::A8K))
     return invalidPlan("has unknown encoding {}", buffer.encoding());
   auto encoding = moek::Encoding(buffer.encoding());
@@ -85,9 +82,8 @@ Domain domainOf(const fb::Plan &plan, const fb::Phase &phase,
 
 Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
                      const OperandSpec &spec, const fb::Operand &operand) {
-  if (operand.kind() > fb::OperandKind::MAX)
-    return invalidPlan("operand {} has unknown kind {}", spec.name,
-                       int(operand.kind()));
+  MOE_RETURN_IF_ERROR(
+      verifyFields(plan, operand).at(fmt::format("operand {}", spec.name)));
   if (operand.kind() == fb::OperandKind::None && spec.optional)
     return Status::ok();
   Domain domain = domainOf(plan, phase, spec.role);
@@ -100,12 +96,6 @@ Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
                        fb::EnumNameOperandKind(domain.kind), operand.index(),
                        domain.size);
   return Status::ok();
-}
-
-/// The flatbuffer verifier checks only the alignment of a vector's length.
-template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
-  return !vector ||
-         reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
 }
 
 /// Set of the places of weights, for queries by operand.
@@ -226,27 +216,22 @@ Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
     if (const fb::Operand &operand = *instruction.operands()->Get(i);
         operand.kind() == fb::OperandKind::Weight)
       weights += double(bytesOfRows(*plan.weights()->Get(operand.index())));
-  const struct {
-    std::string_view name;
-    double value, most;
-  } figures[] = {{"token_ops", work.token_ops(), kMostOps},
-                 {"seen_ops", work.seen_ops(), kMostOps},
-                 {"row_ops", work.row_ops(), kMostOps},
-                 {"first_bytes", work.first_bytes(), weights},
-                 {"again", work.again(), 1}};
-  for (const auto &[name, value, most] : figures)
+  return checkFields<fb::Work>([&](auto field) {
+    const double value = field.of(work);
+    const double most = field.name == "first_bytes" ? weights
+                        : field.name == "again"     ? 1
+                                                    : kMostOps;
     if (!(value >= 0 && value <= most)) // Also refuses NaN.
-      return invalidPlan("has work with {} = {}, expected 0 to {}", name, value,
-                         most);
-  return Status::ok();
+      return invalidPlan("has work with {} = {}, expected 0 to {}", field.name,
+                         value, most);
+    return Status::ok();
+  });
 }
 
 /// Verifies that GPUs of some generation accept the launch; on an older one the
 /// driver refuses it.
 Status verifyLaunch(const fb::Plan &plan, const fb::Launch &launch) {
-  if (launch.module_() >= count(plan.modules()))
-    return invalidPlan("launches module {} of {}", launch.module_(),
-                       count(plan.modules()));
+  MOE_RETURN_IF_ERROR(verifyFields(plan, launch));
   const uint32_t grid[] = {launch.grid_x(), launch.grid_y(), launch.grid_z()};
   for (int i = 0; i < 3; ++i)
     if (grid[i] < 1 || grid[i] > moek::cuda::kMaxGrid[i])
@@ -281,16 +266,10 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   const OpSpec *spec = findOp(instruction.op());
   if (!spec)
     return invalidPlan("has unknown op {}", instruction.op());
-  if (instruction.queue() >= count(plan.queues()))
-    return invalidPlan("is in queue {} of {}", instruction.queue(),
-                       count(plan.queues()));
+  MOE_RETURN_IF_ERROR(verifyFields(plan, instruction));
   if (plan.queues()->Get(instruction.queue())->kind() == fb::QueueKind::Copy &&
       spec->kind != OpKind::Copies)
     return invalidPlan("is in a queue of copies");
-  for (uint32_t i = 0; i < count(instruction.kernels()); ++i)
-    if (instruction.kernels()->Get(i) >= count(plan.kernels()))
-      return invalidPlan("uses kernel {} of {}", instruction.kernels()->Get(i),
-                         count(plan.kernels()));
   struct {
     std::string_view what;
     size_t actual, expected;
@@ -301,8 +280,6 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   for (auto [what, actual, expected] : counts)
     if (actual != expected)
       return invalidPlan("has {} {}, expected {}", actual, what, expected);
-  if (!aligned(instruction.ints()) || !aligned(instruction.floats()))
-    return invalidPlan("has parameters at misaligned offsets");
   MOE_RETURN_IF_ERROR(verifyLaunches(plan, instruction));
   for (uint32_t i = 0; i < spec->operands.size(); ++i)
     MOE_RETURN_IF_ERROR(verifyOperand(plan, phase, spec->operands[i],
@@ -414,6 +391,7 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
 
 Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
                    const Residents &residents) {
+  MOE_RETURN_IF_ERROR(verifyFields(plan, phase));
   if (phase.min_tokens() < 1 || phase.max_tokens() < phase.min_tokens() ||
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
@@ -433,12 +411,11 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
   if (count(phase.instructions()) > kMaxInstructions)
     return invalidPlan("has {} instructions, at most {} are allowed",
                        count(phase.instructions()), kMaxInstructions);
-  for (uint32_t i = 0; i < count(phase.buffers()); ++i) {
-    const fb::Buffer *buffer = phase.buffers()->Get(i);
-    MOE_RETURN_IF_ERROR(
-        verifyBuffer(plan, phase, *buffer)
-            .at(fmt::format("buffer {} {}", i, quoted(text(buffer->name())))));
-  }
+  MOE_RETURN_IF_ERROR(
+      verifyEach(plan, phase.buffers(), "buffer",
+                 [&](const fb::Plan &, const fb::Buffer &buffer, uint32_t) {
+                   return verifyBuffer(plan, phase, buffer);
+                 }));
   MOE_RETURN_IF_ERROR(verifyInterface(plan, phase));
   uint64_t regions = uint64_t(count(phase.buffers())) + count(plan.kv());
   if (count(phase.instructions()) * regions * count(plan.queues()) >
