@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -347,11 +348,11 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     return invalidPlan("has input buffer {} and output buffer {} of {}",
                        phase.input(), phase.output(), count(phase.buffers()));
   const PhaseKind kind = kindOf(phase);
-  const bool isDraft = kind == PhaseKind::Draft;
-  if (isDraft ? phase.hidden() < 0 ||
-                    uint32_t(phase.hidden()) >= count(phase.buffers()) ||
-                    uint32_t(phase.hidden()) == phase.input()
-              : phase.hidden() != -1)
+  const bool readsBoth = has(kind, kReadsTokens | kReadsHidden);
+  if (readsBoth ? phase.hidden() < 0 ||
+                      uint32_t(phase.hidden()) >= count(phase.buffers()) ||
+                      uint32_t(phase.hidden()) == phase.input()
+                : phase.hidden() != -1)
     return invalidPlan("has buffer {} of {} for hidden states; only a draft "
                        "phase has one, besides its input",
                        phase.hidden(), count(phase.buffers()));
@@ -360,14 +361,15 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     return invalidPlan("computes logits for {} tokens; only a decode phase of "
                        "one token may do that",
                        phase.max_tokens());
+  const bool readsTokens = has(kind, kReadsTokens);
   struct {
     std::string_view what;
     int64_t number;
     moek::Encoding encoding;
     int64_t perToken;
   } ends[] = {{"input", phase.input(),
-               isHead(kind) ? moek::Encoding::F32 : moek::Encoding::I32,
-               isHead(kind) ? plan.hidden() : 1},
+               readsTokens ? moek::Encoding::I32 : moek::Encoding::F32,
+               readsTokens ? 1 : plan.hidden()},
               {"input of hidden states", phase.hidden(), moek::Encoding::F32,
                plan.hidden()},
               {"output", phase.output(), moek::Encoding::F32,
@@ -397,11 +399,12 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
   // Any remainder of a prompt, and any number of sequences, must have a phase.
-  bool isBatch = kindOf(phase) == PhaseKind::Batch;
-  if (!isPrefill(kindOf(phase)) && phase.min_tokens() > (isBatch ? 2 : 1))
+  const PhaseKind kind = kindOf(phase);
+  const int32_t first = isBatch(kind) ? 2 : 1;
+  if (!isPrefill(kind) && phase.min_tokens() > first)
     return invalidPlan("takes at least {} tokens, expected {}",
-                       phase.min_tokens(), isBatch ? 2 : 1);
-  if (isBatch && phase.max_tokens() < plan.sequences())
+                       phase.min_tokens(), first);
+  if (isBatch(kind) && phase.max_tokens() < plan.sequences())
     return invalidPlan("takes at most {} tokens, but the plan is for {} "
                        "sequences",
                        phase.max_tokens(), plan.sequences());
@@ -439,7 +442,7 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
 } // namespace
 
 Status verifyPhases(const fb::Plan &plan) {
-  std::array<const fb::Phase *, kPhaseNames.size()> phases = {};
+  const fb::Phase *phases[std::size(kPhases)] = {};
   auto phase = [&](PhaseKind kind) -> const fb::Phase *& {
     return phases[size_t(kind)];
   };
@@ -448,18 +451,19 @@ Status verifyPhases(const fb::Plan &plan) {
     const fb::Phase *one = plan.phases()->Get(i);
     std::optional<PhaseKind> kind = phaseKindOf(text(one->name()));
     if (!kind)
-      return invalidPlan("phase {} is named {}, expected one of {}", i,
-                         quoted(text(one->name())),
-                         fmt::join(kPhaseNames, ", "));
+      return invalidPlan(
+          "phase {} is named {}, expected one of {}", i,
+          quoted(text(one->name())),
+          fmt::join(kPhases | std::views::transform(&PhaseInfo::name), ", "));
     if (phase(*kind))
       return invalidPlan("there are two phases named {}", nameOf(*kind));
     phase(*kind) = one;
     MOE_RETURN_IF_ERROR(verifyPhase(plan, *one, residents)
                             .at(fmt::format("phase {}", nameOf(*kind))));
   }
-  for (PhaseKind needed : {PhaseKind::Decode, PhaseKind::Logits})
-    if (!phase(needed))
-      return invalidPlan("there is no phase named {}", nameOf(needed));
+  for (const PhaseInfo &info : kPhases)
+    if (has(info.kind, kOfEveryToken) && !phase(info.kind))
+      return invalidPlan("there is no phase named {}", info.name);
   const fb::Phase *prefill = phase(PhaseKind::Prefill),
                   *streamed = phase(PhaseKind::StreamedPrefill);
   if (streamed &&
