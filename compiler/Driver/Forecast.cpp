@@ -44,8 +44,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
   for (auto phase : body.getOps<mlir::plan::PhaseOp>()) {
     decodeHasHead |= phase.getWithHead();
     if (auto kind = kindOf(phase.getName());
-        kind == PhaseKind::StreamedPrefill ||
-        (kind == PhaseKind::Prefill && !longest))
+        kind && isPrefill(*kind) &&
+        (!longest || phase.getMaxTokens() > longest.getMaxTokens()))
       longest = phase;
   }
   double token = 0, prefill = 0, most = 0;
@@ -56,8 +56,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
     if (longest && entry.getPhase() == longest.getName())
       prefill += seconds;
     if (auto kind = kindOf(entry.getPhase());
-        kind != PhaseKind::Decode &&
-        (kind != PhaseKind::Logits || decodeHasHead))
+        !kind || !has(*kind, moert::kOfEveryToken) ||
+        (has(*kind, moert::kIsHead) && decodeHasHead))
       continue;
     token += seconds;
     if (auto it = byName.find(entry.getDevice().str()); it != byName.end()) {

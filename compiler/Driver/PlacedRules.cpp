@@ -98,7 +98,8 @@ std::string placedRules(ModuleOp module) {
       // Skips copies, ops that no rule can name, and ops that --stream-experts
       // placed.
       if (!device || isa<TransferOp>(op.getOperation()) ||
-          op->hasAttr(kStreamedAttr) || function.getName() == kStreamedName ||
+          op->hasAttr(kStreamedAttr) ||
+          has(phaseOf(function).getKind(), moert::kStreams) ||
           !op->hasAttr(kLabelAttr) || addsSlices(op) || belongsToDeferral(op))
         return;
       std::optional<int64_t> layer = layerOf(op);

@@ -6,6 +6,7 @@
 #include "compiler/Explain/LadderTable.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/States.h"
+#include "runtime/schema/PlanFields.h"
 
 #include <algorithm>
 #include <cctype>
@@ -35,27 +36,37 @@ std::string string(const flatbuffers::String *value) {
   return std::string(text(value));
 }
 
+/// Adds the bools of a table, under their names in plan.fbs.
+template <class T> void addFlags(Json &json, const T &table) {
+  forEachField<T>([&](auto field) {
+    if constexpr (std::is_same_v<typename decltype(field)::Type, bool>)
+      json[std::string(field.name)] = field.of(table);
+  });
+}
+
 } // namespace
 
 Json deviceJson(const DeviceMemory &memory) {
   const fb::Device &device = *memory.device;
   bool hasBudget = device.memory_bytes() > 0;
-  return {{"name", string(device.name())},
-          {"kind", device.kind() == fb::DeviceKind::Cuda ? "cuda" : "cpu"},
-          {"isa", string(device.isa())},
-          {"arch", device.arch()},
-          {"memory_nodes", device.nodes()},
-          {"node_use", nodeUse(device)},
-          {"weight_bytes", device.weight_bytes()},
-          {"kv_bytes", device.kv_bytes()},
-          {"activation_bytes", device.arena_bytes()},
-          {"scratch_bytes", memory.scratch},
-          {"workers", device.cores()},
-          {"shares_memory", device.shares_memory()},
-          {"used_bytes", memory.used},
-          {"budget_bytes", hasBudget ? Json(device.memory_bytes()) : Json()},
-          {"used_fraction", orNull(memory.usedFraction())},
-          {"state", std::string(memory.state())}};
+  Json json = {
+      {"name", string(device.name())},
+      {"kind", device.kind() == fb::DeviceKind::Cuda ? "cuda" : "cpu"},
+      {"isa", string(device.isa())},
+      {"arch", device.arch()},
+      {"memory_nodes", device.nodes()},
+      {"node_use", nodeUse(device)},
+      {"weight_bytes", device.weight_bytes()},
+      {"kv_bytes", device.kv_bytes()},
+      {"activation_bytes", device.arena_bytes()},
+      {"scratch_bytes", memory.scratch},
+      {"workers", device.cores()},
+      {"used_bytes", memory.used},
+      {"budget_bytes", hasBudget ? Json(device.memory_bytes()) : Json()},
+      {"used_fraction", orNull(memory.usedFraction())},
+      {"state", std::string(memory.state())}};
+  addFlags(json, device);
+  return json;
 }
 
 Json costJson(const OpCost &op) {
@@ -233,6 +244,9 @@ Json wholeJson(const fb::Plan &plan) {
   json["phases"] = Json::array();
   for (const PhaseCost &phase : summary.phases) {
     Json &added = json["phases"].emplace_back(phaseJson(phase));
+    for (const fb::Phase *table : *plan.phases())
+      if (text(table->name()) == phase.name)
+        addFlags(added, *table);
     added["ops"] = Json::array();
     for (const OpCost &op : phase.ops)
       added["ops"].push_back(opJson(op));

@@ -247,8 +247,13 @@ static std::optional<double> rateOf(const PhaseCost *phase) {
 }
 
 const PhaseCost *ExplainSummary::prefill() const {
-  const PhaseCost *streamed = phase(PhaseKind::StreamedPrefill);
-  return streamed ? streamed : phase(PhaseKind::Prefill);
+  const PhaseCost *longest = nullptr;
+  for (const PhaseCost &phase : phases)
+    if (auto kind = moert::phaseKindOf(phase.name);
+        kind && isPrefill(*kind) &&
+        (!longest || phase.maxTokens > longest->maxTokens))
+      longest = &phase;
+  return longest;
 }
 
 std::optional<double> ExplainSummary::prefillRate() const {
@@ -279,7 +284,8 @@ std::string stepText(const PhaseCost &phase) {
   if (phase.step.tokens < 1)
     return "not in the plan's program";
   // A batch has one token per sequence.
-  bool isBatch = phase.name == nameOf(PhaseKind::Batch);
+  auto kind = moert::phaseKindOf(phase.name);
+  bool isBatch = kind && moert::isBatch(*kind);
   std::string step = moert::counted(uint64_t(phase.step.tokens),
                                     isBatch ? "sequence" : "token");
   if (isBatch)

@@ -4,10 +4,14 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "runtime/schema/plan_generated.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/schema/PlanFields.h"
 
 using namespace mlir;
 namespace fb = moert::fb;
+using flatbuffers::Offset;
+using flatbuffers::String;
+using flatbuffers::Vector;
 using moert::Status;
 using moert::StatusCode;
 
@@ -15,214 +19,250 @@ namespace moec {
 
 namespace {
 
-StringRef ref(std::string_view text) { return {text.data(), text.size()}; }
+/// Attributes of plan.program that are absent if the plan has the default.
+constexpr StringLiteral kOptional[] = {
+    "trained_context", "mtp_layers", "pooling", "labels", "sequences", "nvrtc"};
 
+/// The attributes of enums, for types alone.
+struct EnumAttrs {
+  static plan::FileKindAttr of(fb::FileKind);
+  static plan::DeviceKindAttr of(fb::DeviceKind);
+  static plan::NodeUseAttr of(fb::NodeUse);
+  static plan::QueueKindAttr of(fb::QueueKind);
+  static plan::ResidencyModeAttr of(fb::ResidencyMode);
+};
+
+/// Returns the entries of a list, which may be absent.
+template <typename T> auto entriesOf(const Vector<T> *list) {
+  using Iterator = decltype(list->begin());
+  return list ? llvm::make_range(list->begin(), list->end())
+              : llvm::make_range(Iterator(), Iterator());
+}
+
+/// Creates ops from tables: their attributes and operands are the fields that
+/// are called like the attribute, or like the type of the operand ("device").
 class Reader {
 public:
-  Reader(MLIRContext &context, const fb::PlanT &plan)
-      : plan(plan), location(UnknownLoc::get(&context)), builder(&context) {}
+  Reader(MLIRContext &context, const fb::Plan &plan,
+         const fb::Tokenizer *tokenizer)
+      : plan(plan), tokenizer(tokenizer), location(UnknownLoc::get(&context)),
+        builder(&context) {}
 
   void readInto(ModuleOp module) {
     builder.setInsertionPointToEnd(module.getBody());
-    auto program = builder.create<plan::ProgramOp>(
-        location, plan.compiler, plan.target, plan.architecture,
-        plan.model_name, plan.model_hash, plan.hidden, plan.vocab, plan.layers,
-        plan.context, plan.experts, plan.experts_used, plan.options,
-        plan.parameters,
-        plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
-                             : IntegerAttr(),
-        plan.mtp_layers ? builder.getI32IntegerAttr(plan.mtp_layers)
-                        : IntegerAttr(),
-        plan.pooling.empty() ? StringAttr()
-                             : builder.getStringAttr(plan.pooling),
-        plan.labels.empty() ? ArrayAttr() : strings(plan.labels),
-        plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
-                           : IntegerAttr(),
-        plan.nvrtc.empty() ? StringAttr() : builder.getStringAttr(plan.nvrtc));
+    auto program = create<plan::ProgramOp>(plan);
     builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
-    for (const auto &device : plan.devices)
-      devices.push_back(builder.create<plan::DeviceOp>(
-          location, device->name, plan::DeviceKind(device->kind), device->isa,
-          device->memory_bytes, device->arch, device->arena_bytes,
-          device->kv_bytes, device->weight_bytes, device->scratch_bytes,
-          device->worker_bytes, device->cores, device->multiprocessors,
-          device->workspace_bytes, device->nodes,
-          plan::NodeUse(device->node_use), device->shares_memory));
-    for (const auto &queue : plan.queues)
-      queues.push_back(builder.create<plan::QueueOp>(
-          location, plan::QueueKind(queue->kind), devices[queue->device]));
-    for (const auto &module : plan.modules)
-      modules.push_back(builder.create<plan::ModuleOp>(
-          location, module->entry, module->file, strings(module->defines)));
-    for (const auto &file : plan.files)
-      files.push_back(builder.create<plan::FileOp>(
-          location, plan::FileKind(file->kind), file->path, file->bytes,
-          file->header_bytes, file->header_hash, file->sample_hash));
-    for (const auto &weight : plan.weights)
-      weights.push_back(read(*weight));
-    for (const fb::Residency &residency : plan.residency)
-      builder.create<plan::ResidentOp>(location, weights[residency.weight()],
-                                       devices[residency.device()],
-                                       plan::ResidencyMode(residency.mode()));
-    for (const auto &constant : plan.constants)
-      constants.push_back(builder.create<plan::ConstantOp>(
-          location, constant->name, constant->values));
-    for (const auto &kv : plan.kv)
-      caches.push_back(builder.create<plan::KvOp>(
-          location, devices[kv->device], kv->layer, plan::KvElement(kv->type),
-          kv->capacity, kv->width, builder.getI64IntegerAttr(kv->offset),
-          kv->row_per_sequence));
-    if (plan.tokenizer)
-      read(*plan.tokenizer);
-    for (const std::string &note : plan.notes)
-      builder.create<plan::NoteOp>(location, note);
-    for (const auto &explain : plan.explanation)
-      explanation.push_back(read(*explain));
-    for (const auto &phase : plan.phases)
+    createAll<plan::DeviceOp>(plan.devices());
+    createAll<plan::QueueOp>(plan.queues());
+    createAll<plan::ModuleOp>(plan.modules());
+    createAll<plan::FileOp>(plan.files());
+    createAll<plan::WeightOp>(plan.weights());
+    createAll<plan::ResidentOp>(plan.residency());
+    createAll<plan::ConstantOp>(plan.constants());
+    createAll<plan::KvOp>(plan.kv());
+    if (tokenizer)
+      create<plan::TokenizerOp>(*tokenizer);
+    for (const String *note : entriesOf(plan.notes()))
+      builder.create<plan::NoteOp>(location, moert::text(note));
+    createAll<plan::ExplainOp>(plan.explanation());
+    for (const fb::Phase *phase : entriesOf(plan.phases()))
       read(*phase);
     // Images come last: they are long, and nobody reads them.
-    for (auto [index, module] : llvm::enumerate(plan.modules))
-      for (const auto &image : module->images)
-        read(modules[index], *image);
+    for (auto [index, module] : llvm::enumerate(entriesOf(plan.modules())))
+      createAll<plan::ImageOp>(module->images(), entries["module"][index]);
   }
 
 private:
-  ArrayAttr strings(const std::vector<std::string> &texts) {
-    SmallVector<Attribute> attrs;
-    attrs.reserve(texts.size());
-    for (const std::string &text : texts)
-      attrs.push_back(builder.getStringAttr(text));
-    return builder.getArrayAttr(attrs);
+  template <typename AttrT, typename Number> Attribute enumOf(Number number) {
+    return AttrT::get(builder.getContext(),
+                      decltype(std::declval<AttrT>().getValue())(number));
   }
 
-  void read(Value module, const fb::ImageT &image) {
-    builder.create<plan::ImageOp>(
-        location, module, image.arch, image.registers, image.spilled_bytes,
-        image.stack_bytes, image.shared_bytes,
-        StringRef(reinterpret_cast<const char *>(image.cubin.data()),
-                  image.cubin.size()),
-        image.ptx);
-  }
-
-  Value read(const fb::WeightT &weight) {
-    std::string_view format =
-        moek::formatInfo(*moek::formatFromNumber(weight.format)).name;
-    SmallVector<Value> sources;
-    for (uint32_t source : weight.sources)
-      sources.push_back(weights[source]);
-    return builder.create<plan::WeightOp>(
-        location, weight.name, files[weight.file], sources, weight.offset,
-        ref(format), weight.outer, weight.rows, weight.cols,
-        weight.outer_stride, weight.row_stride, plan::Layout(weight.layout),
-        weight.checksum);
-  }
-
-  void read(const fb::TokenizerT &t) {
-    builder.create<plan::TokenizerOp>(
-        location, t.model, t.pre, strings(t.tokens), t.types, t.scores,
-        strings(t.merges), t.bos, t.eos, t.eot, t.unk, t.pad, t.add_bos,
-        t.add_eos, t.remove_extra_spaces, t.chat_template, t.rank_template);
-  }
-
-  Value read(const fb::ExplainT &e) {
-    SmallVector<Attribute> rejected;
-    for (const auto &r : e.rejected) {
-      auto text = [&](const std::string &s) {
-        return builder.getStringAttr(s);
-      };
-      rejected.push_back(plan::RejectedAttr::get(
-          builder.getContext(), text(r->kind), text(r->name), text(r->of),
-          builder.getF64FloatAttr(r->seconds), text(r->chosen),
-          builder.getF64FloatAttr(r->chosen_seconds), text(r->reason)));
+  template <typename OpT, typename Table>
+  OpT create(const Table &table, ArrayRef<Value> first = {}) {
+    SmallVector<Value> operands(first);
+    moert::forEachField<Table>([&](auto field) {
+      if constexpr (std::is_same_v<typename decltype(field)::Type, uint32_t>)
+        if (auto list = entries.find(field.name); list != entries.end())
+          operands.push_back(list->second[field.of(table)]);
+    });
+    if constexpr (std::is_same_v<Table, fb::Weight>)
+      for (uint32_t source : entriesOf(table.sources()))
+        operands.push_back(entries["weight"][source]);
+    auto attributes = attributesOf<OpT>(table);
+    if constexpr (OpT::template hasTrait<OpTrait::ZeroResults>()) {
+      return builder.create<OpT>(location, TypeRange(), operands, attributes);
+    } else {
+      auto op = builder.create<OpT>(location, operands, attributes);
+      entries[op->getName().stripDialect()].push_back(op);
+      return op;
     }
-    return builder.create<plan::ExplainOp>(
-        location, e.part, e.layer, e.phase, e.device, e.kernel, e.reason,
-        APFloat(e.flops), APFloat(e.weight_bytes), APFloat(e.activation_bytes),
-        APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds),
-        rejected.empty() ? ArrayAttr() : builder.getArrayAttr(rejected));
   }
 
-  void read(const fb::PhaseT &phase) {
+  template <typename OpT, typename Tables>
+  void createAll(const Tables *tables, ArrayRef<Value> first = {}) {
+    for (const auto *table : entriesOf(tables))
+      create<OpT>(*table, first);
+  }
+
+  /// Returns the fields that are attributes of `OpT`.
+  template <typename OpT, typename Table>
+  SmallVector<NamedAttribute> attributesOf(const Table &table) {
+    SmallVector<NamedAttribute> attributes;
+    moert::forEachField<Table>([&](auto field) {
+      StringRef name = field.name == "type" ? "element" : field.name;
+      if (!llvm::is_contained(OpT::getAttributeNames(), name))
+        return;
+      if constexpr (std::is_same_v<OpT, plan::ProgramOp>)
+        if (!field.stored(table) && llvm::is_contained(kOptional, name))
+          return;
+      Attribute attribute;
+      if constexpr (std::is_same_v<typename decltype(field)::Type, uint8_t>)
+        attribute = attributeOf(name, field.of(table));
+      else
+        attribute = attributeOf(field.of(table));
+      if (attribute)
+        attributes.emplace_back(builder.getStringAttr(name), attribute);
+    });
+    return attributes;
+  }
+
+  // What a field is as an attribute; null for false, for an empty list of
+  // tables, and for lists that are none.
+
+  Attribute attributeOf(bool value) {
+    return value ? builder.getUnitAttr() : UnitAttr();
+  }
+  template <std::integral Number> Attribute attributeOf(Number number) {
+    return builder.getIntegerAttr(builder.getIntegerType(8 * sizeof(Number)),
+                                  int64_t(number));
+  }
+  FloatAttr attributeOf(double number) {
+    return builder.getF64FloatAttr(number);
+  }
+  template <typename Enum>
+  requires std::is_enum_v<Enum> Attribute attributeOf(Enum value) {
+    return enumOf<decltype(EnumAttrs::of(value))>(value);
+  }
+  Attribute attributeOf(StringRef name, uint8_t number) {
+    if (name == "format")
+      return builder.getStringAttr(moek::formatInfo(moek::Format(number)).name);
+    if (name == "layout")
+      return enumOf<plan::LayoutAttr>(number);
+    if (name == "encoding")
+      return enumOf<plan::EncodingAttr>(number);
+    if (name == "element")
+      return enumOf<plan::KvElementAttr>(number);
+    return {};
+  }
+  StringAttr attributeOf(const String *text) {
+    return builder.getStringAttr(moert::text(text));
+  }
+  Attribute attributeOf(const Vector<uint8_t> *bytes) {
+    return builder.getStringAttr(StringRef(
+        reinterpret_cast<const char *>(bytes->data()), bytes->size()));
+  }
+  Attribute attributeOf(const Vector<Offset<String>> *texts) {
+    SmallVector<Attribute> all;
+    for (const String *text : entriesOf(texts))
+      all.push_back(attributeOf(text));
+    return builder.getArrayAttr(all);
+  }
+  template <typename Number>
+  requires(std::is_arithmetic_v<Number> &&
+           !std::is_same_v<Number, uint32_t>) Attribute
+      attributeOf(const Vector<Number> *numbers) {
+    ArrayRef<Number> all;
+    if (numbers)
+      all = {numbers->data(), numbers->size()};
+    return mlir::detail::DenseArrayAttrImpl<Number>::get(builder.getContext(),
+                                                         all);
+  }
+  Attribute attributeOf(const fb::Work *work) {
+    return work ? builder.getDenseF64ArrayAttr(
+                      ArrayRef(reinterpret_cast<const double *>(work),
+                               fb::Work::Traits::fields_number))
+                : DenseF64ArrayAttr();
+  }
+  Attribute attributeOf(const Vector<Offset<fb::Rejected>> *rejected) {
+    SmallVector<Attribute> all;
+    for (const fb::Rejected *each : entriesOf(rejected))
+      all.push_back([&]<size_t... I>(std::index_sequence<I...>) {
+        // Its parts are in the order of the fields.
+        return plan::RejectedAttr::get(builder.getContext(),
+                                       attributeOf(each->get_field<I>())...);
+      }(std::make_index_sequence<fb::Rejected::Traits::fields_number>()));
+    return all.empty() ? ArrayAttr() : builder.getArrayAttr(all);
+  }
+  Attribute attributeOf(const void *) { return {}; }
+
+  void read(const fb::Phase &phase) {
     OpBuilder::InsertionGuard guard(builder);
-    auto op =
-        builder.create<plan::PhaseOp>(location, phase.name, phase.min_tokens,
-                                      phase.max_tokens, phase.with_head);
+    auto op = create<plan::PhaseOp>(phase);
     builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
+    auto &buffers = entries["buffer"];
     buffers.clear();
     events.clear();
-    for (const auto &buffer : phase.buffers)
-      buffers.push_back(builder.create<plan::BufferOp>(
-          location, buffer->name, devices[buffer->device],
-          plan::Encoding(buffer->encoding), buffer->cols,
-          buffer->rows_per_token, buffer->fixed_rows,
-          builder.getI64IntegerAttr(buffer->offset), buffer->per_worker));
-    for (const auto &inst : phase.instructions)
+    createAll<plan::BufferOp>(phase.buffers());
+    for (const fb::Instruction *inst : entriesOf(phase.instructions()))
       read(*inst);
     builder.create<plan::BindOp>(
-        location, buffers[phase.input],
-        phase.hidden < 0 ? Value() : buffers[size_t(phase.hidden)],
-        buffers[phase.output]);
+        location, buffers[phase.input()],
+        phase.hidden() < 0 ? Value() : buffers[size_t(phase.hidden())],
+        buffers[phase.output()]);
   }
 
   Value value(const fb::Operand &operand) {
-    switch (operand.kind()) {
-    case fb::OperandKind::None:
+    if (operand.kind() == fb::OperandKind::None)
       return {};
-    case fb::OperandKind::Buffer:
-      return buffers[operand.index()];
-    case fb::OperandKind::Weight:
-      return weights[operand.index()];
-    case fb::OperandKind::Kv:
-      return caches[operand.index()];
-    case fb::OperandKind::Constant:
-      return constants[operand.index()];
-    }
-    return {};
+    std::string kind =
+        StringRef(fb::EnumNameOperandKind(operand.kind())).lower();
+    return entries[kind][operand.index()];
   }
 
-  void read(const fb::InstructionT &inst) {
-    SmallVector<StringRef> kernels;
-    for (uint32_t kernel : inst.kernels)
-      kernels.push_back(plan.kernels[kernel]);
-    SmallVector<Value> arguments;
+  void read(const fb::Instruction &inst) {
+    SmallVector<Attribute> kernels;
+    for (uint32_t kernel : entriesOf(inst.kernels()))
+      kernels.push_back(attributeOf(plan.kernels()->Get(kernel)));
+    SmallVector<Value> arguments, waits;
     SmallVector<bool> present;
-    for (const fb::Operand &operand : inst.operands) {
-      Value argument = value(operand);
+    for (const fb::Operand *operand : entriesOf(inst.operands())) {
+      Value argument = value(*operand);
       present.push_back(bool(argument));
       if (argument)
         arguments.push_back(argument);
     }
-    SmallVector<Value> waits;
-    for (uint32_t event : inst.waits)
+    for (uint32_t event : entriesOf(inst.waits()))
       waits.push_back(events[event]);
     auto eventType =
-        inst.signal < 0 ? Type() : plan::EventType::get(builder.getContext());
-    DenseF64ArrayAttr work;
-    if (const fb::Work *w = inst.work.get())
-      work = builder.getDenseF64ArrayAttr({w->token_ops(), w->seen_ops(),
-                                           w->row_ops(), w->first_bytes(),
-                                           w->again()});
+        inst.signal() < 0 ? Type() : plan::EventType::get(builder.getContext());
     auto op = builder.create<plan::InstOp>(
-        location, eventType, ref(moert::findOp(inst.op)->name),
-        queues[inst.queue], builder.getStrArrayAttr(kernels), arguments,
-        /*modules=*/ValueRange(), waits, present, inst.ints, inst.floats,
-        inst.barrier, explanation[inst.explain], work);
+        location, eventType, StringRef(moert::findOp(inst.op())->name),
+        entries["queue"][inst.queue()], builder.getArrayAttr(kernels),
+        arguments,
+        /*modules=*/ValueRange(), waits, present, /*ints=*/ArrayRef<int64_t>(),
+        /*floats=*/ArrayRef<double>(), /*barrier=*/false,
+        entries["explain"][inst.explain()], /*work=*/DenseF64ArrayAttr());
+    for (NamedAttribute attribute : attributesOf<plan::InstOp>(inst))
+      op->setAttr(attribute.getName(), attribute.getValue());
     SmallVector<plan::InstOp::Launch> launches;
-    for (const fb::Launch &launch : inst.launches)
-      launches.push_back({modules[launch.module_()],
-                          {launch.grid_x(), launch.grid_y(), launch.grid_z()},
-                          launch.threads(),
-                          launch.shared_bytes()});
+    for (const fb::Launch *launch : entriesOf(inst.launches()))
+      launches.push_back(
+          {entries["module"][launch->module_()],
+           {launch->grid_x(), launch->grid_y(), launch->grid_z()},
+           launch->threads(),
+           launch->shared_bytes()});
     op.setLaunches(launches);
     if (op.getEvent())
       events.push_back(op.getEvent());
   }
 
-  const fb::PlanT &plan;
+  const fb::Plan &plan;
+  const fb::Tokenizer *tokenizer;
   Location location;
   OpBuilder builder;
-  SmallVector<Value> files, weights, constants, devices, queues, modules,
-      caches, explanation, buffers, events;
+  llvm::StringMap<SmallVector<Value>> entries; ///< By the name of their type.
+  SmallVector<Value> events;
 };
 
 } // namespace
@@ -231,28 +271,24 @@ moert::StatusOr<OwningOpRef<ModuleOp>>
 readPlan(MLIRContext &context, const fb::Plan &plan,
          const fb::Tokenizer *tokenizer) {
   context.loadDialect<plan::PlanDialect>();
-  std::unique_ptr<fb::PlanT> root(plan.UnPack());
-  if (tokenizer)
-    root->tokenizer.reset(tokenizer->UnPack());
   // The first program of a ladder has the tokenizer.
-  if (!root->rungs.empty())
-    root->rungs.front()->tokenizer = std::move(root->tokenizer);
-  SmallVector<fb::PlanT *> plans;
-  for (const auto &rung : root->rungs)
-    plans.push_back(rung.get());
+  if (!tokenizer)
+    tokenizer = plan.tokenizer();
+  auto plans = llvm::to_vector(entriesOf(plan.rungs()));
   if (plans.empty())
-    plans.push_back(root.get());
+    plans.push_back(&plan);
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
-  for (fb::PlanT *tables : plans) {
+  for (const fb::Plan *tables : plans) {
     // A plan runs without its explanation, but instructions refer to it in
     // text.
-    bool hasInstructions = llvm::any_of(tables->phases, [](const auto &phase) {
-      return !phase->instructions.empty();
-    });
-    if (hasInstructions && tables->explanation.empty())
+    if (moert::count(tables->explanation()) == 0 &&
+        llvm::any_of(entriesOf(tables->phases()), [](const fb::Phase *phase) {
+          return moert::count(phase->instructions()) > 0;
+        }))
       return Status(StatusCode::InvalidFile,
                     "the plan has instructions but no explanation of them");
-    Reader(context, *tables).readInto(*module);
+    Reader(context, *tables, std::exchange(tokenizer, nullptr))
+        .readInto(*module);
   }
   std::string error;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

@@ -1,14 +1,19 @@
 #include "compiler/Serialize/PlanWriter.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "runtime/schema/PlanChecksum.h"
-#include "runtime/schema/plan_generated.h"
+#include "runtime/schema/PlanFields.h"
 
 #include <fmt/format.h>
+#include <tuple>
 
 using namespace mlir;
 namespace fb = moert::fb;
+using flatbuffers::Offset;
+using flatbuffers::String;
+using flatbuffers::Vector;
+using moert::PlanField;
 using moert::Status;
 using moert::StatusCode;
 
@@ -19,15 +24,49 @@ namespace {
 /// A flatbuffer holds 2 GiB, of which its own tables take some.
 constexpr uint64_t kMaxBytes = uint64_t(2000) << 20;
 
-/// Maps the values of table entries to their indices.
-using Indices = llvm::DenseMap<Value, uint32_t>;
+/// Returns why an op cannot be written yet; empty if it can.
+std::string obstacleOf(Operation *op) {
+  if (auto file = dyn_cast<plan::FileOp>(op);
+      file && file.getHeaderHash().empty() &&
+      file.getKind() != plan::FileKind::Loaded)
+    return "weights must be written before the plan that reads them";
+  if (auto weight = dyn_cast<plan::WeightEntryInterface>(op);
+      weight && !weight.isInFile())
+    return fmt::format(
+        "weight \"{}\" must be packed before the plan is written",
+        weight.getWeightName().str());
+  if (auto kv = dyn_cast<plan::KvOp>(op); kv && !kv.getOffset())
+    return fmt::format(
+        "the cache of layer {} has no offset; run plan-allocate first",
+        kv.getLayer());
+  if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && !buffer.getOffset())
+    return fmt::format("buffer \"{}\" has no offset; run plan-allocate first",
+                       buffer.getName().str());
+  if (!isa_and_nonnull<plan::PlanDialect>(op->getDialect()))
+    return op->getName().getStringRef().str() + " has no place in a plan file";
+  return {};
+}
 
-std::vector<std::string> strings(ArrayAttr array) {
-  std::vector<std::string> result;
-  result.reserve(array.size());
-  for (StringAttr text : array.getAsRange<StringAttr>())
-    result.push_back(text.str());
-  return result;
+/// Returns the name of a field's attribute: KvOp has a type of its own.
+StringRef attributeName(StringRef field) {
+  return field == "type" ? "element" : field;
+}
+
+/// Returns an attribute as a number: that of an enum, of the tensor format or
+/// instruction with a name, or 1 for a unit.
+int64_t numberOf(Attribute attribute) {
+  return llvm::TypeSwitch<Attribute, int64_t>(attribute)
+      .Case([](IntegerAttr integer) { return integer.getInt(); })
+      .Case([](UnitAttr) { return 1; })
+      .Case([](StringAttr name) {
+        if (auto format = plan::formatFromName(name))
+          return int64_t(*format);
+        return int64_t(moert::findOp(std::string_view(name.getValue()))->op);
+      })
+      .Case<plan::FileKindAttr, plan::DeviceKindAttr, plan::NodeUseAttr,
+            plan::QueueKindAttr, plan::EncodingAttr, plan::KvElementAttr,
+            plan::LayoutAttr>(
+          [](auto value) { return int64_t(value.getValue()); });
 }
 
 class Writer {
@@ -35,9 +74,36 @@ public:
   explicit Writer(plan::ProgramOp program) : program(program) {}
 
   Status write() {
-    writeFacts();
-    for (Operation &op : program.getBody().front())
-      MOE_RETURN_IF_ERROR(writeEntry(op));
+    std::string obstacle;
+    program->walk([&](Operation *op) {
+      obstacle = obstacleOf(op);
+      return obstacle.empty() ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    if (!obstacle.empty())
+      return Status(StatusCode::Internal, obstacle);
+    fill(result, program);
+    result.schema_version = moert::kSchemaVersion;
+    result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
+    addAll<plan::FileOp>(result.files);
+    addAll<plan::WeightOp>(result.weights);
+    addAll<plan::ConstantOp>(result.constants);
+    addAll<plan::DeviceOp>(result.devices);
+    addAll<plan::QueueOp>(result.queues);
+    addAll<plan::ModuleOp>(result.modules);
+    addAll<plan::KvOp>(result.kv);
+    addAll<plan::ExplainOp>(result.explanation);
+    for (auto op : program.getBody().getOps<plan::ImageOp>())
+      add(result.modules[index.at(op.getModule())]->images, op);
+    for (auto op : program.getBody().getOps<plan::ResidentOp>())
+      result.residency.emplace_back(index.at(op.getWeight()),
+                                    index.at(op.getDevice()),
+                                    fb::ResidencyMode(op.getMode()));
+    for (auto op : program.getBody().getOps<plan::NoteOp>())
+      result.notes.push_back(op.getText().str());
+    for (auto op : program.getBody().getOps<plan::TokenizerOp>())
+      fill(*(result.tokenizer = std::make_unique<fb::TokenizerT>()), op);
+    for (auto op : program.getBody().getOps<plan::PhaseOp>())
+      write(op);
     result.kernels.resize(kernels.size());
     for (auto &[name, index] : kernels)
       result.kernels[index] = name.str();
@@ -47,265 +113,121 @@ public:
   fb::PlanT result;
 
 private:
-  void writeFacts() {
-    result.schema_version = moert::kSchemaVersion;
-    result.compiler = program.getCompiler().str();
-    result.target = program.getTarget().str();
-    result.architecture = program.getArchitecture().str();
-    result.model_name = program.getModelName().str();
-    result.model_hash = program.getModelHash().str();
-    result.hidden = program.getHidden();
-    result.vocab = program.getVocab();
-    result.layers = program.getLayers();
-    result.context = program.getContext();
-    result.experts = program.getExperts();
-    result.experts_used = program.getExpertsUsed();
-    result.options = program.getOptions().str();
-    result.parameters = program.getParameters();
-    result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
-    result.trained_context = program.getTrainedContext().value_or(0);
-    result.mtp_layers = program.getMtpLayers().value_or(0);
-    result.pooling = program.getPooling().value_or("").str();
-    if (program.getLabels())
-      result.labels = strings(*program.getLabels());
-    result.sequences = program.getSequences().value_or(1);
-    result.nvrtc = program.getNvrtc().value_or("").str();
+  template <typename OpT, typename EntryT>
+  void addAll(std::vector<std::unique_ptr<EntryT>> &table) {
+    for (OpT op : program.getBody().getOps<OpT>())
+      add(table, op);
   }
 
-  Status writeEntry(Operation &op) {
-    if (auto file = dyn_cast<plan::FileOp>(op))
-      return write(file);
-    if (auto weight = dyn_cast<plan::WeightOp>(op))
-      write(weight);
-    else if (auto constant = dyn_cast<plan::ConstantOp>(op))
-      write(constant);
-    else if (auto device = dyn_cast<plan::DeviceOp>(op))
-      write(device);
-    else if (auto queue = dyn_cast<plan::QueueOp>(op))
-      write(queue);
-    else if (auto module = dyn_cast<plan::ModuleOp>(op))
-      write(module);
-    else if (auto image = dyn_cast<plan::ImageOp>(op))
-      write(image);
-    else if (auto resident = dyn_cast<plan::ResidentOp>(op))
-      result.residency.emplace_back(index.at(resident.getWeight()),
-                                    index.at(resident.getDevice()),
-                                    fb::ResidencyMode(resident.getMode()));
-    else if (auto explain = dyn_cast<plan::ExplainOp>(op))
-      write(explain);
-    else if (auto tokenizer = dyn_cast<plan::TokenizerOp>(op))
-      write(tokenizer);
-    else if (auto note = dyn_cast<plan::NoteOp>(op))
-      result.notes.push_back(note.getText().str());
-    else if (auto kv = dyn_cast<plan::KvOp>(op))
-      return write(kv);
-    else if (auto phase = dyn_cast<plan::PhaseOp>(op))
-      return write(phase);
-    else if (auto entry = dyn_cast<plan::WeightEntryInterface>(op))
-      return Status(StatusCode::Internal,
-                    fmt::format("weight \"{}\" must be packed before the plan "
-                                "is written",
-                                entry.getWeightName().str()));
-    else
-      return Status(StatusCode::Internal,
-                    fmt::format("{} has no place in a plan file",
-                                op.getName().getStringRef().str()));
-    return Status::ok();
-  }
-
-  /// Appends an entry to `table` and records its index for `value`.
+  /// Appends an entry to `table` with the fields of `op`, and records its index
+  /// for the op's result.
   template <typename EntryT>
-  EntryT &add(std::vector<std::unique_ptr<EntryT>> &table, Value value) {
-    index[value] = table.size();
-    return *table.emplace_back(std::make_unique<EntryT>());
+  EntryT &add(std::vector<std::unique_ptr<EntryT>> &table, Operation *op) {
+    if (op->getNumResults() > 0 && !isa<plan::InstOp>(op))
+      index[op->getResult(0)] = table.size();
+    EntryT &entry = *table.emplace_back(std::make_unique<EntryT>());
+    fill(entry, op);
+    if constexpr (std::is_same_v<EntryT, fb::WeightT>)
+      for (Value source : cast<plan::WeightOp>(op).getSources())
+        entry.sources.push_back(index.at(source));
+    return entry;
   }
 
-  Status write(plan::FileOp op) {
-    if (op.getHeaderHash().empty() && op.getKind() != plan::FileKind::Loaded)
-      return Status(StatusCode::Internal,
-                    "weights must be written before the plan that reads them");
-    fb::FileT &file = add(result.files, op);
-    file.kind = fb::FileKind(op.getKind());
-    file.path = op.getPath().str();
-    file.bytes = op.getBytes();
-    file.header_bytes = op.getHeaderBytes();
-    file.header_hash = op.getHeaderHash().str();
-    file.sample_hash = op.getSampleHash().str();
-    return Status::ok();
+  /// Sets the fields that are called like an attribute of `op`, or like the
+  /// type of an operand ("device"), of which they are the index.
+  template <typename TableT> void fill(TableT &table, Operation *op) {
+    using T = typename TableT::TableType;
+    builder.Clear();
+    builder.Finish(create<T>([&](auto field) {
+      if constexpr (std::is_same_v<typename decltype(field)::Type, uint32_t>)
+        return indexOf(op, field.name);
+      else
+        return argumentOf(field, op->getAttr(attributeName(field.name)));
+    }));
+    flatbuffers::GetRoot<T>(builder.GetBufferPointer())->UnPackTo(&table);
   }
 
-  void write(plan::WeightOp op) {
-    fb::WeightT &weight = add(result.weights, op);
-    weight.name = op.getName().str();
-    weight.file = index.at(op.getFile());
-    weight.offset = op.getOffset();
-    weight.format = uint8_t(*plan::formatFromName(op.getFormat()));
-    weight.layout = uint8_t(op.getLayout());
-    weight.outer = op.getOuter();
-    weight.rows = op.getRows();
-    weight.cols = op.getCols();
-    weight.outer_stride = op.getOuterStride();
-    weight.row_stride = op.getRowStride();
-    weight.checksum = op.getChecksum().str();
-    for (Value source : op.getSources())
-      weight.sources.push_back(index.at(source));
+  /// Creates a table of what `argument` returns for each PlanField.
+  template <typename T, typename Argument> Offset<T> create(Argument argument) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return T::Traits::Create(builder, argument(PlanField<T, I>())...);
+    }
+    (std::make_index_sequence<T::Traits::fields_number>());
   }
 
-  void write(plan::ConstantOp op) {
-    fb::ConstantT &constant = add(result.constants, op);
-    constant.name = op.getName().str();
-    constant.values.assign(op.getValues().begin(), op.getValues().end());
+  uint32_t indexOf(Operation *op, StringRef name) const {
+    for (Value operand : op->getOperands())
+      if (operand.getType().getAbstractType().getName() ==
+          ("plan." + name).str())
+        return index.at(operand);
+    return 0;
   }
 
-  void write(plan::DeviceOp op) {
-    fb::DeviceT &device = add(result.devices, op);
-    device.name = op.getName().str();
-    device.kind = fb::DeviceKind(op.getKind());
-    device.isa = op.getIsa().str();
-    device.arch = op.getArch();
-    device.arena_bytes = op.getArenaBytes();
-    device.kv_bytes = op.getKvBytes();
-    device.weight_bytes = op.getWeightBytes();
-    device.scratch_bytes = op.getScratchBytes();
-    device.worker_bytes = op.getWorkerBytes();
-    device.memory_bytes = op.getMemoryBytes();
-    device.cores = op.getCores();
-    device.multiprocessors = op.getMultiprocessors();
-    device.workspace_bytes = op.getWorkspaceBytes();
-    device.nodes = op.getNodes();
-    device.node_use = fb::NodeUse(op.getNodeUse());
-    device.shares_memory = op.getSharesMemory();
+  /// Returns the argument of Create for a field with the value `attribute`. It
+  /// is the default if that is null, or if the field is a list of tables or
+  /// indices.
+  template <typename Field> auto argumentOf(Field, Attribute attribute) {
+    using Type = typename Field::Type;
+    using Element = typename moert::ElementOf<Type>::type;
+    if constexpr (std::is_floating_point_v<Type>) {
+      return attribute ? cast<FloatAttr>(attribute).getValueAsDouble()
+                       : Field::absent();
+    } else if constexpr (std::is_integral_v<Type> || std::is_enum_v<Type>) {
+      return attribute ? Type(numberOf(attribute)) : Field::absent();
+    } else if constexpr (std::is_same_v<Type, const fb::Work *>) {
+      static_assert(sizeof(fb::Work) ==
+                    fb::Work::Traits::fields_number * sizeof(double));
+      auto numbers = cast_if_present<DenseF64ArrayAttr>(attribute);
+      return numbers ? reinterpret_cast<Type>(numbers.asArrayRef().data())
+                     : nullptr;
+    } else {
+      Offset<std::remove_const_t<std::remove_pointer_t<Type>>> written;
+      if (!attribute)
+        return written;
+      if constexpr (std::is_same_v<Type, const String *>) {
+        written = builder.CreateString(cast<StringAttr>(attribute).str());
+      } else if constexpr (std::is_same_v<Element, Offset<String>>) {
+        auto texts = cast<ArrayAttr>(attribute).getAsValueRange<StringAttr>();
+        written = builder.CreateVectorOfStrings(
+            std::vector<std::string>(texts.begin(), texts.end()));
+      } else if constexpr (std::is_same_v<Element, uint8_t>) {
+        auto bytes = cast<StringAttr>(attribute).getValue();
+        written = builder.CreateVector(bytes.bytes_begin(), bytes.size());
+      } else if constexpr (std::is_same_v<Element, Offset<fb::Rejected>>) {
+        std::vector<Element> tables;
+        for (Attribute each : cast<ArrayAttr>(attribute)) {
+          // Its parts are in the order of the fields.
+          SmallVector<Attribute> parts;
+          each.walkImmediateSubElements(
+              [&](Attribute part) { parts.push_back(part); },
+              [](mlir::Type) {});
+          tables.push_back(create<fb::Rejected>([&](auto field) {
+            return argumentOf(field, parts[field.number]);
+          }));
+        }
+        written = builder.CreateVector(tables);
+      } else if constexpr (std::is_arithmetic_v<Element> &&
+                           !std::is_same_v<Element, uint32_t>) {
+        auto numbers =
+            cast<mlir::detail::DenseArrayAttrImpl<Element>>(attribute);
+        written =
+            builder.CreateVector(numbers.asArrayRef().data(), numbers.size());
+      }
+      return written;
+    }
   }
 
-  void write(plan::QueueOp op) {
-    fb::QueueT &queue = add(result.queues, op);
-    queue.device = index.at(op.getDevice());
-    queue.kind = fb::QueueKind(op.getKind());
-  }
-
-  void write(plan::ModuleOp op) {
-    fb::ModuleT &module = add(result.modules, op);
-    module.entry = op.getEntry().str();
-    module.file = op.getFile().str();
-    module.defines = strings(op.getDefines());
-  }
-
-  void write(plan::ImageOp op) {
-    fb::ImageT &image =
-        *result.modules[index.at(op.getModule())]->images.emplace_back(
-            std::make_unique<fb::ImageT>());
-    image.arch = op.getArch();
-    image.cubin.assign(op.getCubin().bytes_begin(), op.getCubin().bytes_end());
-    image.ptx = op.getPtx().str();
-    image.registers = op.getRegisters();
-    image.spilled_bytes = op.getSpilledBytes();
-    image.stack_bytes = op.getStackBytes();
-    image.shared_bytes = op.getSharedBytes();
-  }
-
-  void write(plan::ExplainOp op) {
-    fb::ExplainT &explain = add(result.explanation, op);
-    explain.part = op.getPart().str();
-    explain.layer = int32_t(op.getLayer());
-    explain.phase = op.getPhase().str();
-    explain.device = op.getDevice().str();
-    explain.kernel = op.getKernel().str();
-    explain.flops = op.getFlops().convertToDouble();
-    explain.weight_bytes = op.getWeightBytes().convertToDouble();
-    explain.activation_bytes = op.getActivationBytes().convertToDouble();
-    explain.kv_bytes = op.getKvBytes().convertToDouble();
-    explain.intensity = op.getIntensity().convertToDouble();
-    explain.seconds = op.getSeconds().convertToDouble();
-    explain.reason = op.getReason().str();
-    if (op.getRejected())
-      for (auto rejected : op.getRejected()->getAsRange<plan::RejectedAttr>())
-        explain.rejected.push_back(tableOf(rejected));
-  }
-
-  static std::unique_ptr<fb::RejectedT> tableOf(plan::RejectedAttr attribute) {
-    auto rejected = std::make_unique<fb::RejectedT>();
-    rejected->kind = attribute.getKind().str();
-    rejected->name = attribute.getName().str();
-    rejected->of = attribute.getOf().str();
-    rejected->seconds = attribute.getSeconds().getValueAsDouble();
-    rejected->chosen = attribute.getChosen().str();
-    rejected->chosen_seconds = attribute.getChosenSeconds().getValueAsDouble();
-    rejected->reason = attribute.getReason().str();
-    return rejected;
-  }
-
-  void write(plan::TokenizerOp op) {
-    auto tokenizer = std::make_unique<fb::TokenizerT>();
-    tokenizer->model = op.getModel().str();
-    tokenizer->pre = op.getPre().str();
-    tokenizer->tokens = strings(op.getTokens());
-    tokenizer->types.assign(op.getTypes().begin(), op.getTypes().end());
-    tokenizer->scores.assign(op.getScores().begin(), op.getScores().end());
-    tokenizer->merges = strings(op.getMerges());
-    tokenizer->bos = op.getBos();
-    tokenizer->eos = op.getEos();
-    tokenizer->eot = op.getEot();
-    tokenizer->unk = op.getUnk();
-    tokenizer->pad = op.getPad();
-    tokenizer->add_bos = op.getAddBos();
-    tokenizer->add_eos = op.getAddEos();
-    tokenizer->remove_extra_spaces = op.getRemoveExtraSpaces();
-    tokenizer->chat_template = op.getChatTemplate().str();
-    tokenizer->rank_template = op.getRankTemplate().str();
-    result.tokenizer = std::move(tokenizer);
-  }
-
-  Status write(plan::KvOp op) {
-    if (!op.getOffset())
-      return Status(StatusCode::Internal,
-                    fmt::format("the cache of layer {} has no offset; run "
-                                "plan-allocate first",
-                                op.getLayer()));
-    fb::KvT &kv = add(result.kv, op);
-    kv.device = index.at(op.getDevice());
-    kv.layer = op.getLayer();
-    kv.type = uint8_t(op.getElement());
-    kv.width = op.getWidth();
-    kv.capacity = op.getCapacity();
-    kv.offset = *op.getOffset();
-    kv.row_per_sequence = op.getRowPerSequence();
-    return Status::ok();
-  }
-
-  Status write(plan::PhaseOp op) {
-    fb::PhaseT &phase =
-        *result.phases.emplace_back(std::make_unique<fb::PhaseT>());
-    phase.name = op.getName().str();
-    phase.min_tokens = op.getMinTokens();
-    phase.max_tokens = op.getMaxTokens();
-    phase.with_head = op.getWithHead();
-    for (plan::BufferOp buffer : op.getBody().getOps<plan::BufferOp>())
-      MOE_RETURN_IF_ERROR(write(buffer, phase));
-    for (plan::InstOp inst : op.getBody().getOps<plan::InstOp>())
+  void write(plan::PhaseOp op) {
+    fb::PhaseT &phase = add(result.phases, op);
+    for (auto buffer : op.getBody().getOps<plan::BufferOp>())
+      add(phase.buffers, buffer);
+    for (auto inst : op.getBody().getOps<plan::InstOp>())
       write(inst, phase);
     plan::BindOp bind = op.getBind();
     phase.input = index.at(bind.getInput());
-    phase.hidden = bind.getHidden() ? int32_t(index.at(bind.getHidden())) : -1;
+    if (bind.getHidden())
+      phase.hidden = int32_t(index.at(bind.getHidden()));
     phase.output = index.at(bind.getOutput());
-    return Status::ok();
-  }
-
-  Status write(plan::BufferOp op, fb::PhaseT &phase) {
-    if (!op.getOffset())
-      return Status(StatusCode::Internal,
-                    fmt::format("buffer \"{}\" has no offset; run "
-                                "plan-allocate first",
-                                op.getName().str()));
-    fb::BufferT &buffer = add(phase.buffers, op);
-    buffer.name = op.getName().str();
-    buffer.device = index.at(op.getDevice());
-    buffer.encoding = uint8_t(op.getEncoding());
-    buffer.cols = op.getCols();
-    buffer.rows_per_token = op.getRowsPerToken();
-    buffer.fixed_rows = op.getFixedRows();
-    buffer.offset = *op.getOffset();
-    buffer.per_worker = op.getPerWorker();
-    return Status::ok();
   }
 
   fb::Operand operand(Value value) const {
@@ -320,22 +242,12 @@ private:
   }
 
   void write(plan::InstOp op, fb::PhaseT &phase) {
-    fb::InstructionT &inst =
-        *phase.instructions.emplace_back(std::make_unique<fb::InstructionT>());
-    const moert::OpSpec &spec = *op.getSpec();
-    inst.op = uint8_t(spec.op);
-    inst.queue = index.at(op.getQueue());
-    for (StringAttr name : op.getKernels().getAsRange<StringAttr>())
+    fb::InstructionT &inst = add(phase.instructions, op);
+    for (StringRef name : op.getKernels().getAsValueRange<StringAttr>())
       inst.kernels.push_back(
-          kernels.try_emplace(name.getValue(), kernels.size()).first->second);
-    for (size_t position = 0; position < spec.operands.size(); ++position)
-      inst.operands.push_back(operand(op.getArgument(position)));
-    inst.ints.assign(op.getInts().begin(), op.getInts().end());
-    inst.floats.assign(op.getFloats().begin(), op.getFloats().end());
-    inst.barrier = op.getBarrier();
-    if (auto work = op.getWork())
-      inst.work = std::make_unique<fb::Work>((*work)[0], (*work)[1], (*work)[2],
-                                             (*work)[3], (*work)[4]);
+          kernels.try_emplace(name, kernels.size()).first->second);
+    for (size_t i = 0; i < op.getSpec()->operands.size(); ++i)
+      inst.operands.push_back(operand(op.getArgument(i)));
     for (Value event : op.getWaits())
       inst.waits.push_back(index.at(event));
     llvm::sort(inst.waits);
@@ -343,7 +255,6 @@ private:
       index[event] = phase.events;
       inst.signal = int32_t(phase.events++);
     }
-    inst.explain = index.at(op.getExplain());
     for (const plan::InstOp::Launch &launch : op.getLaunches())
       inst.launches.emplace_back(index.at(launch.module), launch.grid[0],
                                  launch.grid[1], launch.grid[2], launch.threads,
@@ -351,8 +262,11 @@ private:
   }
 
   plan::ProgramOp program;
-  Indices index;
+  /// Of table entries and events, by their values.
+  llvm::DenseMap<Value, uint32_t> index;
   llvm::MapVector<StringRef, uint32_t> kernels;
+  /// Holds one table at a time.
+  flatbuffers::FlatBufferBuilder builder;
 };
 
 /// Returns an upper bound of the plan's bytes: its strings and arrays, and

@@ -7,6 +7,7 @@
 #include "dialects/plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/IR/Builders.h"
+#include "runtime/schema/plan_generated.h"
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -113,8 +114,7 @@ static ParseResult parseParameters(OpAsmParser &parser, const OpSpec &spec,
   return parser.parseRBrace();
 }
 
-static constexpr StringLiteral workNames[] = {
-    "token_ops", "seen_ops", "row_ops", "first_bytes", "again"};
+static constexpr auto workNames = moert::fb::Work::Traits::field_names;
 
 /// Parses amounts of work such as `work {token_ops = 2.0, again = 1.0}`. They
 /// are in the order of workNames; an amount that is left out is 0.
@@ -122,20 +122,20 @@ static ParseResult parseWork(OpAsmParser &parser, DenseF64ArrayAttr &work) {
   if (failed(parser.parseOptionalKeyword("work")))
     return success();
   double values[std::size(workNames)] = {};
-  const StringLiteral *next = std::begin(workNames);
+  auto next = workNames.begin();
   auto parseOne = [&]() -> ParseResult {
     SMLoc loc = parser.getCurrentLocation();
     StringRef name;
     APFloat value(0.0);
     if (parser.parseKeyword(&name))
       return failure();
-    const StringLiteral *found = std::find(next, std::end(workNames), name);
-    if (found == std::end(workNames))
+    auto found = std::find(next, workNames.end(), name);
+    if (found == workNames.end())
       return parser.emitError(loc) << "work has no '" << name << "' here";
     next = found + 1;
     if (parser.parseEqual() || parser.parseFloat(APFloat::IEEEdouble(), value))
       return failure();
-    values[found - std::begin(workNames)] = value.convertToDouble();
+    values[found - workNames.begin()] = value.convertToDouble();
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Braces, parseOne))
@@ -341,7 +341,7 @@ LogicalResult InstOp::verify() {
       return emitOpError() << "expected " << std::size(workNames)
                            << " numbers of work, found " << work->size();
     for (auto [name, value] : llvm::zip(workNames, *work))
-      if (!(value >= 0 && value <= (name == "again" ? 1 : 1e30)))
+      if (!(value >= 0 && value <= (StringRef(name) == "again" ? 1 : 1e30)))
         return emitOpError() << "work has " << name << " = " << value;
   }
   auto expectCount = [&](StringRef what, size_t expected,

@@ -367,10 +367,8 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
 def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
   let summary = "the instructions for steps of `min_tokens` to `max_tokens` tokens";
   let description = [{
-    "decode" and "prefill" map token ids to hidden states, and "logits" maps hidden
-    states to logits. A "decode" phase with `with_head` maps token ids to logits.
-    "draft" maps token ids and `hidden` states to hidden states, which
-    "draft_logits" maps to logits.
+    Its name is one of runtime/schema/PhaseKind.def, which says what it maps to
+    what. A "decode" phase with `with_head` maps token ids to logits.
     One list holds the instructions of all queues in a valid order; each queue runs
     its own instructions in this order. A step ends when all queues have ended.
   }];

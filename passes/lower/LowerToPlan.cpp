@@ -183,11 +183,12 @@ private:
     PhaseEmitter emitter(tables, function.getLoc(), phaseOf(function));
     Block &block = function.getBody().front();
     auto terminator = cast<func::ReturnOp>(block.getTerminator());
-    const bool isDraft = phaseOf(function).getKind() == PhaseKind::Draft;
-    if (block.getNumArguments() != (isDraft ? 2 : 1) ||
+    const bool readsBoth = has(phaseOf(function).getKind(),
+                               moert::kReadsTokens | moert::kReadsHidden);
+    if (block.getNumArguments() != (readsBoth ? 2 : 1) ||
         terminator.getNumOperands() != 1)
       return function.emitError("expected ")
-             << (isDraft ? "two arguments" : "one argument")
+             << (readsBoth ? "two arguments" : "one argument")
              << " and one result of a phase";
     // Steps come from and go to the host.
     FailureOr<Value> host =

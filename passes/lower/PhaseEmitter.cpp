@@ -104,7 +104,7 @@ LogicalResult PhaseEmitter::begin(Operation *op,
     auto ofBatch =
         selectedInstructions(op, cast<LowerableOpInterface>(op).getInstructions(
                                      {rows.tokens, rows.cached}));
-    explain(op, selected, kBatchName, {rows.tokens, 0})
+    explain(op, selected, nameOf(PhaseKind::Batch), {rows.tokens, 0})
         .setSeconds(APFloat(selectedSeconds(*ofBatch, rows, desc)));
   }
   return success();

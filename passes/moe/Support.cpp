@@ -19,8 +19,7 @@ TypicalStep moe::typicalStep(PhaseAttr phase) {
 }
 
 bool moe::isOfOneToken(PhaseAttr phase) {
-  return phase.getKind() == PhaseKind::Decode ||
-         phase.getKind() == PhaseKind::Logits;
+  return has(phase.getKind(), moert::kOfEveryToken);
 }
 
 int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {

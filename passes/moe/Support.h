@@ -15,28 +15,25 @@
 
 namespace mlir::moe {
 
-/// Names of the functions in a module.
+/// The model's function for tokens, of which moe-specialize-phases makes
+/// phases. Functions that are phases are called as the phase is.
 inline constexpr llvm::StringLiteral kForwardName = "forward";
-inline constexpr llvm::StringLiteral kDecodeName = "decode";
-inline constexpr llvm::StringLiteral kPrefillName = "prefill";
-inline constexpr llvm::StringLiteral kBatchName = "batch";
-inline constexpr llvm::StringLiteral kLogitsName = "logits";
-/// The layer for multi-token prediction and its head.
-inline constexpr llvm::StringLiteral kDraftName = "draft";
-inline constexpr llvm::StringLiteral kDraftLogitsName = "draft_logits";
-/// Phase of the long prefill steps that stream experts to a GPU.
-inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 
 using moert::PhaseKind;
 /// The step for which a phase's costs are compared.
 using moec::TypicalStep;
 
+/// Returns the function of a phase; null if the module has none.
+inline func::FuncOp findPhase(ModuleOp module, PhaseKind kind) {
+  return module.lookupSymbol<func::FuncOp>(nameOf(kind));
+}
+
 /// Returns the typical step of `phase`; see
 /// compiler/Machine/CostModel/TypicalStep.h.
 TypicalStep typicalStep(PhaseAttr phase);
 
-/// Returns whether single sequences decode their tokens in this phase: any
-/// phase but prefill, streamed prefill and batch.
+/// Returns whether every token that a single sequence generates needs a step of
+/// this phase.
 bool isOfOneToken(PhaseAttr phase);
 
 /// Returns the KV cache rows that `sequences` sequences of at most `context`

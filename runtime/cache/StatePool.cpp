@@ -35,7 +35,7 @@ StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
   // (OpProof::cacheRows()).
   if (onlyRings)
     for (const fb::Phase *phase : *plan.phases())
-      if (!isHead(kindOf(*phase)))
+      if (!has(kindOf(*phase), kIsHead))
         rewindable_ = std::max(rewindable_, phase->max_tokens());
 }
 

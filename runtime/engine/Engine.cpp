@@ -235,30 +235,19 @@ Status Engine::createDevices(const EngineOptions &options,
         recompile(Suggestion::ForThisMachine, plan_.table(), plan_.path(),
                   {{"--target", "native"}}, modelPaths_));
   MOE_RETURN_IF_ERROR(std::move(created));
-  for (const RunnablePhase &phase : devices_->phases())
-    switch (phase.kind) {
-    case PhaseKind::Decode:
-      decode_ = phase;
-      break;
-    case PhaseKind::Batch:
-      batch_ = phase;
-      break;
-    case PhaseKind::Prefill:
-      prefill_ = phase;
-      break;
-    case PhaseKind::StreamedPrefill:
-      streamed_ = phase;
-      break;
-    case PhaseKind::Logits:
-      logits_ = phase;
-      break;
-    case PhaseKind::Draft:
-      draft_ = phase;
-      break;
-    case PhaseKind::DraftLogits:
-      draftLogits_ = phase;
-      break;
-    }
+  auto find = [&](PhaseKind kind) -> std::optional<RunnablePhase> {
+    for (const RunnablePhase &phase : devices_->phases())
+      if (phase.kind == kind)
+        return phase;
+    return std::nullopt;
+  };
+  decode_ = *find(PhaseKind::Decode);
+  logits_ = *find(PhaseKind::Logits);
+  batch_ = find(PhaseKind::Batch);
+  prefill_ = find(PhaseKind::Prefill);
+  streamed_ = find(PhaseKind::StreamedPrefill);
+  draft_ = find(PhaseKind::Draft);
+  draftLogits_ = find(PhaseKind::DraftLogits);
   return Status::ok();
 }
 

@@ -25,8 +25,8 @@ std::vector<Piece> weightsReadPerToken(const Plan &plan) {
   StepSize step = StepSize::after(0, 1);
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
-    if (kindOf(*phase) == PhaseKind::Decode ||
-        (kindOf(*phase) == PhaseKind::Logits && !decodeHasHead(plan.table())))
+    if (has(kindOf(*phase), kOfEveryToken) &&
+        !(has(kindOf(*phase), kIsHead) && decodeHasHead(plan.table())))
       for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
         const fb::Instruction &instruction = *phase->instructions()->Get(i);
         if (plan.table()

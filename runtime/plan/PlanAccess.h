@@ -146,7 +146,7 @@ inline PhaseKind kindOf(const fb::Phase &phase) {
 /// Returns whether steps of a phase that passed verifyPhases() end with logits
 /// instead of hidden states.
 inline bool endsWithLogits(const fb::Phase &phase) {
-  return phase.with_head() || isHead(kindOf(phase));
+  return phase.with_head() || has(kindOf(phase), kIsHead);
 }
 
 /// Returns the names of the outputs of the model's classifier; none without

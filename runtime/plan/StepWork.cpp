@@ -36,8 +36,8 @@ StepWork phaseWork(const Plan &plan, PhaseKind kind, StepSize step) {
 
 StepWork sequenceWork(const Plan &plan, StepSize step) {
   return sumOf(plan, step, [&](const fb::Phase &phase) {
-    bool ofOneSequence =
-        kindOf(phase) == PhaseKind::Decode || isPrefill(kindOf(phase));
+    const PhaseRows rows = rowsOf(kindOf(phase));
+    bool ofOneSequence = rows == PhaseRows::Next || rows == PhaseRows::Prompt;
     return ofOneSequence && phase.min_tokens() <= step.tokens &&
            phase.max_tokens() >= step.tokens;
   });

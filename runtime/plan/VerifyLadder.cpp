@@ -1,30 +1,20 @@
-#include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/plan/VerifyFields.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace moert {
 
 namespace {
-/// Checks that a ladder has none of the lists that only plans may have.
+/// Checks that a ladder has none of the fields that only its rungs have.
 Status checkNothingElse(const fb::Plan &ladder) {
-  const std::pair<std::string_view, uint32_t> lists[] = {
-      {"files", count(ladder.files())},
-      {"weights", count(ladder.weights())},
-      {"constants", count(ladder.constants())},
-      {"devices", count(ladder.devices())},
-      {"queues", count(ladder.queues())},
-      {"modules", count(ladder.modules())},
-      {"residency", count(ladder.residency())},
-      {"caches", count(ladder.kv())},
-      {"kernels", count(ladder.kernels())},
-      {"phases", count(ladder.phases())},
-      {"explanation", count(ladder.explanation())},
-      {"notes", count(ladder.notes())}};
-  for (auto [name, entries] : lists)
-    if (entries > 0)
-      return invalidPlan("has rungs, but also {} of its own", name);
-  return Status::ok();
+  return checkFields<fb::Plan>([&](auto field) {
+    constexpr std::string_view own[] = {"schema_version", "compiler",
+                                        "checksum", "tokenizer", "rungs"};
+    if (field.stored(ladder) && std::ranges::find(own, field.name) == end(own))
+      return invalidPlan("has rungs, but also {} of its own", field.name);
+    return Status::ok();
+  });
 }
 
 Status checkModel(const fb::Plan &rung, const fb::Plan &first) {

@@ -2,12 +2,13 @@
 #include "kernels/cuda/Limits.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Text.h"
-#include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/plan/VerifyFields.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,6 @@ namespace {
 
 Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
                     const fb::Buffer &buffer) {
-  if (buffer.device() >= count(plan.devices()))
-    return invalidPlan("is on device {} of {}", buffer.device(),
-                       count(plan.devices()));
   if (buffer.encoding() > uint8_t(moek::Encoding::A8K))
     return invalidPlan("has unknown encoding {}", buffer.encoding());
   auto encoding = moek::Encoding(buffer.encoding());
@@ -85,9 +83,8 @@ Domain domainOf(const fb::Plan &plan, const fb::Phase &phase,
 
 Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
                      const OperandSpec &spec, const fb::Operand &operand) {
-  if (operand.kind() > fb::OperandKind::MAX)
-    return invalidPlan("operand {} has unknown kind {}", spec.name,
-                       int(operand.kind()));
+  MOE_RETURN_IF_ERROR(
+      verifyFields(plan, operand).at(fmt::format("operand {}", spec.name)));
   if (operand.kind() == fb::OperandKind::None && spec.optional)
     return Status::ok();
   Domain domain = domainOf(plan, phase, spec.role);
@@ -100,12 +97,6 @@ Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
                        fb::EnumNameOperandKind(domain.kind), operand.index(),
                        domain.size);
   return Status::ok();
-}
-
-/// The flatbuffer verifier checks only the alignment of a vector's length.
-template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
-  return !vector ||
-         reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
 }
 
 /// Set of the places of weights, for queries by operand.
@@ -226,27 +217,22 @@ Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
     if (const fb::Operand &operand = *instruction.operands()->Get(i);
         operand.kind() == fb::OperandKind::Weight)
       weights += double(bytesOfRows(*plan.weights()->Get(operand.index())));
-  const struct {
-    std::string_view name;
-    double value, most;
-  } figures[] = {{"token_ops", work.token_ops(), kMostOps},
-                 {"seen_ops", work.seen_ops(), kMostOps},
-                 {"row_ops", work.row_ops(), kMostOps},
-                 {"first_bytes", work.first_bytes(), weights},
-                 {"again", work.again(), 1}};
-  for (const auto &[name, value, most] : figures)
+  return checkFields<fb::Work>([&](auto field) {
+    const double value = field.of(work);
+    const double most = field.name == "first_bytes" ? weights
+                        : field.name == "again"     ? 1
+                                                    : kMostOps;
     if (!(value >= 0 && value <= most)) // Also refuses NaN.
-      return invalidPlan("has work with {} = {}, expected 0 to {}", name, value,
-                         most);
-  return Status::ok();
+      return invalidPlan("has work with {} = {}, expected 0 to {}", field.name,
+                         value, most);
+    return Status::ok();
+  });
 }
 
 /// Verifies that GPUs of some generation accept the launch; on an older one the
 /// driver refuses it.
 Status verifyLaunch(const fb::Plan &plan, const fb::Launch &launch) {
-  if (launch.module_() >= count(plan.modules()))
-    return invalidPlan("launches module {} of {}", launch.module_(),
-                       count(plan.modules()));
+  MOE_RETURN_IF_ERROR(verifyFields(plan, launch));
   const uint32_t grid[] = {launch.grid_x(), launch.grid_y(), launch.grid_z()};
   for (int i = 0; i < 3; ++i)
     if (grid[i] < 1 || grid[i] > moek::cuda::kMaxGrid[i])
@@ -281,16 +267,10 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   const OpSpec *spec = findOp(instruction.op());
   if (!spec)
     return invalidPlan("has unknown op {}", instruction.op());
-  if (instruction.queue() >= count(plan.queues()))
-    return invalidPlan("is in queue {} of {}", instruction.queue(),
-                       count(plan.queues()));
+  MOE_RETURN_IF_ERROR(verifyFields(plan, instruction));
   if (plan.queues()->Get(instruction.queue())->kind() == fb::QueueKind::Copy &&
       spec->kind != OpKind::Copies)
     return invalidPlan("is in a queue of copies");
-  for (uint32_t i = 0; i < count(instruction.kernels()); ++i)
-    if (instruction.kernels()->Get(i) >= count(plan.kernels()))
-      return invalidPlan("uses kernel {} of {}", instruction.kernels()->Get(i),
-                         count(plan.kernels()));
   struct {
     std::string_view what;
     size_t actual, expected;
@@ -301,8 +281,6 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   for (auto [what, actual, expected] : counts)
     if (actual != expected)
       return invalidPlan("has {} {}, expected {}", actual, what, expected);
-  if (!aligned(instruction.ints()) || !aligned(instruction.floats()))
-    return invalidPlan("has parameters at misaligned offsets");
   MOE_RETURN_IF_ERROR(verifyLaunches(plan, instruction));
   for (uint32_t i = 0; i < spec->operands.size(); ++i)
     MOE_RETURN_IF_ERROR(verifyOperand(plan, phase, spec->operands[i],
@@ -370,11 +348,11 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     return invalidPlan("has input buffer {} and output buffer {} of {}",
                        phase.input(), phase.output(), count(phase.buffers()));
   const PhaseKind kind = kindOf(phase);
-  const bool isDraft = kind == PhaseKind::Draft;
-  if (isDraft ? phase.hidden() < 0 ||
-                    uint32_t(phase.hidden()) >= count(phase.buffers()) ||
-                    uint32_t(phase.hidden()) == phase.input()
-              : phase.hidden() != -1)
+  const bool readsBoth = has(kind, kReadsTokens | kReadsHidden);
+  if (readsBoth ? phase.hidden() < 0 ||
+                      uint32_t(phase.hidden()) >= count(phase.buffers()) ||
+                      uint32_t(phase.hidden()) == phase.input()
+                : phase.hidden() != -1)
     return invalidPlan("has buffer {} of {} for hidden states; only a draft "
                        "phase has one, besides its input",
                        phase.hidden(), count(phase.buffers()));
@@ -383,14 +361,15 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     return invalidPlan("computes logits for {} tokens; only a decode phase of "
                        "one token may do that",
                        phase.max_tokens());
+  const bool readsTokens = has(kind, kReadsTokens);
   struct {
     std::string_view what;
     int64_t number;
     moek::Encoding encoding;
     int64_t perToken;
   } ends[] = {{"input", phase.input(),
-               isHead(kind) ? moek::Encoding::F32 : moek::Encoding::I32,
-               isHead(kind) ? plan.hidden() : 1},
+               readsTokens ? moek::Encoding::I32 : moek::Encoding::F32,
+               readsTokens ? 1 : plan.hidden()},
               {"input of hidden states", phase.hidden(), moek::Encoding::F32,
                plan.hidden()},
               {"output", phase.output(), moek::Encoding::F32,
@@ -414,16 +393,18 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
 
 Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
                    const Residents &residents) {
+  MOE_RETURN_IF_ERROR(verifyFields(plan, phase));
   if (phase.min_tokens() < 1 || phase.max_tokens() < phase.min_tokens() ||
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
   // Any remainder of a prompt, and any number of sequences, must have a phase.
-  bool isBatch = kindOf(phase) == PhaseKind::Batch;
-  if (!isPrefill(kindOf(phase)) && phase.min_tokens() > (isBatch ? 2 : 1))
+  const PhaseKind kind = kindOf(phase);
+  const int32_t first = isBatch(kind) ? 2 : 1;
+  if (!isPrefill(kind) && phase.min_tokens() > first)
     return invalidPlan("takes at least {} tokens, expected {}",
-                       phase.min_tokens(), isBatch ? 2 : 1);
-  if (isBatch && phase.max_tokens() < plan.sequences())
+                       phase.min_tokens(), first);
+  if (isBatch(kind) && phase.max_tokens() < plan.sequences())
     return invalidPlan("takes at most {} tokens, but the plan is for {} "
                        "sequences",
                        phase.max_tokens(), plan.sequences());
@@ -433,12 +414,11 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
   if (count(phase.instructions()) > kMaxInstructions)
     return invalidPlan("has {} instructions, at most {} are allowed",
                        count(phase.instructions()), kMaxInstructions);
-  for (uint32_t i = 0; i < count(phase.buffers()); ++i) {
-    const fb::Buffer *buffer = phase.buffers()->Get(i);
-    MOE_RETURN_IF_ERROR(
-        verifyBuffer(plan, phase, *buffer)
-            .at(fmt::format("buffer {} {}", i, quoted(text(buffer->name())))));
-  }
+  MOE_RETURN_IF_ERROR(
+      verifyEach(plan, phase.buffers(), "buffer",
+                 [&](const fb::Plan &, const fb::Buffer &buffer, uint32_t) {
+                   return verifyBuffer(plan, phase, buffer);
+                 }));
   MOE_RETURN_IF_ERROR(verifyInterface(plan, phase));
   uint64_t regions = uint64_t(count(phase.buffers())) + count(plan.kv());
   if (count(phase.instructions()) * regions * count(plan.queues()) >
@@ -462,7 +442,7 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
 } // namespace
 
 Status verifyPhases(const fb::Plan &plan) {
-  std::array<const fb::Phase *, kPhaseNames.size()> phases = {};
+  const fb::Phase *phases[std::size(kPhases)] = {};
   auto phase = [&](PhaseKind kind) -> const fb::Phase *& {
     return phases[size_t(kind)];
   };
@@ -471,18 +451,19 @@ Status verifyPhases(const fb::Plan &plan) {
     const fb::Phase *one = plan.phases()->Get(i);
     std::optional<PhaseKind> kind = phaseKindOf(text(one->name()));
     if (!kind)
-      return invalidPlan("phase {} is named {}, expected one of {}", i,
-                         quoted(text(one->name())),
-                         fmt::join(kPhaseNames, ", "));
+      return invalidPlan(
+          "phase {} is named {}, expected one of {}", i,
+          quoted(text(one->name())),
+          fmt::join(kPhases | std::views::transform(&PhaseInfo::name), ", "));
     if (phase(*kind))
       return invalidPlan("there are two phases named {}", nameOf(*kind));
     phase(*kind) = one;
     MOE_RETURN_IF_ERROR(verifyPhase(plan, *one, residents)
                             .at(fmt::format("phase {}", nameOf(*kind))));
   }
-  for (PhaseKind needed : {PhaseKind::Decode, PhaseKind::Logits})
-    if (!phase(needed))
-      return invalidPlan("there is no phase named {}", nameOf(needed));
+  for (const PhaseInfo &info : kPhases)
+    if (has(info.kind, kOfEveryToken) && !phase(info.kind))
+      return invalidPlan("there is no phase named {}", info.name);
   const fb::Phase *prefill = phase(PhaseKind::Prefill),
                   *streamed = phase(PhaseKind::StreamedPrefill);
   if (streamed &&

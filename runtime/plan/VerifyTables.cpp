@@ -1,8 +1,8 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "runtime/base/CheckedMath.h"
-#include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/plan/VerifyFields.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
@@ -15,16 +15,6 @@
 namespace moert {
 
 namespace {
-
-/// Exclusive limit for sizes of files and memory regions.
-constexpr uint64_t maxBytes = uint64_t(1) << 48;
-
-/// Returns the beginning of a message, such as "weight 3
-/// "blk.0.attn_q.weight"".
-std::string place(std::string_view kind, uint32_t index,
-                  std::string_view name) {
-  return fmt::format("{} {} {}", kind, index, quoted(name));
-}
 
 Status checkRange(std::string_view what, int64_t value, int64_t low,
                   int64_t high) {
@@ -39,27 +29,26 @@ int32_t lastLayer(const fb::Plan &plan) {
 }
 
 Status verifyScalars(const fb::Plan &plan) {
-  MOE_RETURN_IF_ERROR(
-      checkRange("the hidden size", plan.hidden(), 1, kMaxParameter));
-  MOE_RETURN_IF_ERROR(
-      checkRange("the vocabulary size", plan.vocab(), 1, kMaxParameter));
-  MOE_RETURN_IF_ERROR(checkRange(
-      "the count of labels", int64_t(count(plan.labels())), 0, plan.vocab()));
-  MOE_RETURN_IF_ERROR(checkRange("the layer count", plan.layers(), 0, 1 << 16));
-  MOE_RETURN_IF_ERROR(
-      checkRange("the count of MTP layers", plan.mtp_layers(), 0, 1));
-  MOE_RETURN_IF_ERROR(checkRange("the context", plan.context(), 1,
-                                 std::numeric_limits<int32_t>::max()));
-  MOE_RETURN_IF_ERROR(
-      checkRange("the expert count", plan.experts(), 0, kMaxParameter));
-  MOE_RETURN_IF_ERROR(checkRange("the number of experts used",
-                                 plan.experts_used(), 0, plan.experts()));
-  MOE_RETURN_IF_ERROR(checkRange("the model's context", plan.trained_context(),
-                                 0, std::numeric_limits<int32_t>::max()));
-  MOE_RETURN_IF_ERROR(checkRange("the number of sequences", plan.sequences(), 1,
-                                 kMaxSequences));
-  return checkRange("the parameter count", plan.parameters(), 0,
-                    std::numeric_limits<int64_t>::max());
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const struct {
+    std::string_view what;
+    int64_t value, low, high;
+  } ranges[] = {
+      {"the hidden size", plan.hidden(), 1, kMaxParameter},
+      {"the vocabulary size", plan.vocab(), 1, kMaxParameter},
+      {"the count of labels", count(plan.labels()), 0, plan.vocab()},
+      {"the layer count", plan.layers(), 0, 1 << 16},
+      {"the count of MTP layers", plan.mtp_layers(), 0, 1},
+      {"the context", plan.context(), 1, kMost},
+      {"the expert count", plan.experts(), 0, kMaxParameter},
+      {"the number of experts used", plan.experts_used(), 0, plan.experts()},
+      {"the model's context", plan.trained_context(), 0, kMost},
+      {"the number of sequences", plan.sequences(), 1, kMaxSequences},
+      {"the parameter count", plan.parameters(), 0,
+       std::numeric_limits<int64_t>::max()}};
+  for (const auto &[what, value, low, high] : ranges)
+    MOE_RETURN_IF_ERROR(checkRange(what, value, low, high));
+  return Status::ok();
 }
 
 Status checkHash(std::string_view what, std::string_view hash, size_t digits) {
@@ -70,12 +59,7 @@ Status checkHash(std::string_view what, std::string_view hash, size_t digits) {
                      quoted(hash), digits);
 }
 
-Status verifyFile(const fb::File &file) {
-  if (file.kind() > fb::FileKind::MAX)
-    return invalidPlan("has kind {}, expected 0 to {}", int(file.kind()),
-                       int(fb::FileKind::MAX));
-  if (file.bytes() >= maxBytes)
-    return invalidPlan("has {} bytes, more than any file", file.bytes());
+Status verifyFile(const fb::Plan &, const fb::File &file, uint32_t) {
   if (file.kind() == fb::FileKind::Loaded) {
     if (file.header_bytes() != 0 || !text(file.path()).empty())
       return invalidPlan("has a path or a header, which bytes in memory lack");
@@ -103,8 +87,8 @@ uint64_t alignmentOf(moek::Format format) {
 }
 
 /// Checks the weights that weight `index` is made of while it loads.
-Status verifySources(const fb::Plan &plan, uint32_t index) {
-  const fb::Weight &w = *plan.weights()->Get(index);
+Status verifySources(const fb::Plan &plan, const fb::Weight &w,
+                     uint32_t index) {
   const bool isLoaded =
       plan.files()->Get(w.file())->kind() == fb::FileKind::Loaded;
   if (isLoaded != (count(w.sources()) > 0))
@@ -162,9 +146,7 @@ Status verifyLoaded(const fb::Plan &plan) {
   return Status::ok();
 }
 
-Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
-  if (w.file() >= count(plan.files()))
-    return invalidPlan("is in file {} of {}", w.file(), count(plan.files()));
+Status verifyWeight(const fb::Plan &plan, const fb::Weight &w, uint32_t index) {
   std::optional<moek::Format> format = moek::formatFromNumber(w.format());
   if (!format)
     return invalidPlan("has unknown format {}", w.format());
@@ -217,11 +199,12 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
                        w.offset(), w.row_stride(), w.outer_stride(), info.name,
                        unit);
   if (w.checksum())
-    return checkHash("checksum", text(w.checksum()), 16);
-  return Status::ok();
+    MOE_RETURN_IF_ERROR(checkHash("checksum", text(w.checksum()), 16));
+  return verifySources(plan, w, index);
 }
 
-Status verifyConstant(const fb::Constant &constant) {
+Status verifyConstant(const fb::Plan &, const fb::Constant &constant,
+                      uint32_t) {
   for (uint32_t i = 0; i < count(constant.values()); ++i)
     if (!std::isfinite(constant.values()->Get(i)))
       return invalidPlan("has value {} at index {}", constant.values()->Get(i),
@@ -229,61 +212,40 @@ Status verifyConstant(const fb::Constant &constant) {
   return Status::ok();
 }
 
-Status verifyDevice(const fb::Device &device) {
-  if (device.kind() > fb::DeviceKind::MAX)
-    return invalidPlan("has kind {}, expected 0 or 1", int(device.kind()));
+Status verifyDevice(const fb::Plan &, const fb::Device &device, uint32_t) {
   std::optional<moek::Isa> isa = moek::isaFromName(text(device.isa()));
   bool isGpu = device.kind() == fb::DeviceKind::Cuda;
   if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
     return invalidPlan("has ISA {}, which no {} has",
                        quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
-  for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
-                         device.weight_bytes(), device.scratch_bytes(),
-                         device.worker_bytes(), device.workspace_bytes()})
-    if (bytes >= maxBytes)
-      return invalidPlan("asks for {} bytes, more than any memory", bytes);
   MOE_RETURN_IF_ERROR(checkRange("multiprocessors", device.multiprocessors(), 0,
                                  isGpu ? kMaxParameter : 0));
   if (device.shares_memory() && !isGpu)
     return invalidPlan("is a CPU and shares the CPU's memory");
-  if (device.node_use() > fb::NodeUse::MAX)
-    return invalidPlan("has node_use {}, expected 0 to {}",
-                       int(device.node_use()), int(fb::NodeUse::MAX));
   MOE_RETURN_IF_ERROR(
       checkRange("nodes", device.nodes(), 1, isGpu ? 1 : kMaxNodes));
   return checkRange("cores", device.cores(), 1, kMaxParameter);
 }
 
-Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue) {
-  if (queue.device() >= count(plan.devices()))
-    return invalidPlan("runs on device {} of {}", queue.device(),
-                       count(plan.devices()));
-  if (queue.kind() > fb::QueueKind::MAX)
-    return invalidPlan("has kind {}, expected 0 or 1", int(queue.kind()));
+Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue,
+                   uint32_t index) {
   if (queue.kind() == fb::QueueKind::Copy &&
       plan.devices()->Get(queue.device())->kind() != fb::DeviceKind::Cuda)
     return invalidPlan("copies on a CPU, which has one queue for all");
+  for (uint32_t i = 0; i < index; ++i)
+    if (const fb::Queue &other = *plan.queues()->Get(i);
+        other.device() == queue.device() && other.kind() == queue.kind())
+      return invalidPlan("is the second of its kind on device {}",
+                         queue.device());
   return Status::ok();
 }
 
 /// The workers of a CPU run a single queue.
 Status verifyQueues(const fb::Plan &plan) {
-  uint32_t queues = count(plan.queues());
-  if (queues > kMaxQueues)
-    return invalidPlan("has {} queues, at most {} are allowed", queues,
-                       kMaxQueues);
-  std::vector<std::pair<uint32_t, int>> seen;
-  for (uint32_t i = 0; i < queues; ++i) {
-    const fb::Queue &queue = *plan.queues()->Get(i);
-    MOE_RETURN_IF_ERROR(
-        verifyQueue(plan, queue).at(fmt::format("queue {}", i)));
-    std::pair key(queue.device(), int(queue.kind()));
-    if (std::ranges::find(seen, key) != seen.end())
-      return invalidPlan("queue {} is the second of its kind on device {}", i,
-                         queue.device());
-    seen.push_back(key);
-  }
-  return Status::ok();
+  if (count(plan.queues()) > kMaxQueues)
+    return invalidPlan("has {} queues, at most {} are allowed",
+                       count(plan.queues()), kMaxQueues);
+  return verifyEach(plan, plan.queues(), "queue", verifyQueue);
 }
 
 Status verifyImage(const fb::Image &image, int64_t archBefore) {
@@ -306,7 +268,7 @@ Status verifyImage(const fb::Image &image, int64_t archBefore) {
 
 /// Images are in order of arch, and the first one runs on every GPU of the
 /// plan.
-Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
+Status verifyModule(const fb::Plan &plan, const fb::Module &module, uint32_t) {
   for (std::string_view name : {text(module.entry()), text(module.file())})
     if (name.empty() || name.find('\0') != name.npos)
       return invalidPlan("has an empty name or one with a NUL byte");
@@ -314,6 +276,7 @@ Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
     return invalidPlan("has no code");
   int64_t arch = 0;
   for (const fb::Image *image : *module.images()) {
+    MOE_RETURN_IF_ERROR(verifyFields(plan, *image));
     MOE_RETURN_IF_ERROR(verifyImage(*image, arch));
     arch = image->arch();
   }
@@ -337,21 +300,16 @@ Status verifyResidency(const fb::Plan &plan) {
   std::vector<std::pair<uint32_t, uint32_t>> seen;
   for (uint32_t i = 0; i < count(plan.residency()); ++i) {
     const fb::Residency &entry = *plan.residency()->Get(i);
-    if (entry.weight() >= weights || entry.device() >= devices)
-      return invalidPlan("residency {} is of weight {} of {} on device {} of "
-                         "{}",
-                         i, entry.weight(), weights, entry.device(), devices);
-    if (entry.mode() > fb::ResidencyMode::MAX)
-      return invalidPlan("residency {} has mode {}, expected 0 to {}", i,
-                         int(entry.mode()), int(fb::ResidencyMode::MAX));
-    if (entry.mode() == fb::ResidencyMode::Streamed &&
-        plan.devices()->Get(entry.device())->kind() == fb::DeviceKind::Cpu)
+    MOE_RETURN_IF_ERROR(
+        verifyFields(plan, entry).at(fmt::format("residency {}", i)));
+    const fb::Device &device = *plan.devices()->Get(entry.device());
+    bool isCpu = device.kind() == fb::DeviceKind::Cpu;
+    bool streams = entry.mode() == fb::ResidencyMode::Streamed;
+    if (streams && isCpu)
       return invalidPlan("residency {} streams to a CPU", i);
-    if (entry.mode() == fb::ResidencyMode::Streamed &&
-        plan.devices()->Get(entry.device())->shares_memory())
+    if (streams && device.shares_memory())
       return invalidPlan("residency {} streams within one memory", i);
-    if (entry.mode() == fb::ResidencyMode::File &&
-        plan.devices()->Get(entry.device())->kind() != fb::DeviceKind::Cpu)
+    if (entry.mode() == fb::ResidencyMode::File && !isCpu)
       return invalidPlan("residency {} is rows of a file on a GPU", i);
     seen.emplace_back(entry.weight(), entry.device());
   }
@@ -362,10 +320,7 @@ Status verifyResidency(const fb::Plan &plan) {
   return Status::ok();
 }
 
-Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
-  if (kv.device() >= count(plan.devices()))
-    return invalidPlan("is on device {} of {}", kv.device(),
-                       count(plan.devices()));
+Status verifyKv(const fb::Plan &plan, const fb::Kv &kv, uint32_t) {
   MOE_RETURN_IF_ERROR(checkRange("layer", kv.layer(), 0, lastLayer(plan)));
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
@@ -434,6 +389,10 @@ Status verifyKvRegions(const fb::Plan &plan) {
   return Status::ok();
 }
 
+Status verifyExplain(const fb::Plan &plan, const fb::Explain &entry, uint32_t) {
+  return checkRange("layer", entry.layer(), -1, lastLayer(plan));
+}
+
 Status verifyKernelName(std::string_view name) {
   if (moek::findKernel(name) || moek::findGemm(name))
     return Status::ok();
@@ -446,6 +405,7 @@ Status verifyKernelName(std::string_view name) {
 } // namespace
 
 Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
+  MOE_RETURN_IF_ERROR(verifyFields(plan, tokenizer));
   uint32_t tokens = count(tokenizer.tokens());
   if (tokens > plan.vocab())
     return invalidPlan("has {} tokens, but the model's vocabulary has {}",
@@ -467,26 +427,13 @@ Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
 }
 
 Status verifyTables(const fb::Plan &plan) {
+  MOE_RETURN_IF_ERROR(verifyFields(plan, plan));
   MOE_RETURN_IF_ERROR(verifyScalars(plan));
-  for (uint32_t i = 0; i < count(plan.files()); ++i) {
-    const fb::File *file = plan.files()->Get(i);
-    MOE_RETURN_IF_ERROR(
-        verifyFile(*file).at(place("file", i, text(file->path()))));
-  }
-  for (uint32_t i = 0; i < count(plan.weights()); ++i) {
-    const fb::Weight *weight = plan.weights()->Get(i);
-    auto at = [&](Status status) {
-      return std::move(status).at(place("weight", i, text(weight->name())));
-    };
-    MOE_RETURN_IF_ERROR(at(verifyWeight(plan, *weight)));
-    MOE_RETURN_IF_ERROR(at(verifySources(plan, i)));
-  }
+  MOE_RETURN_IF_ERROR(verifyEach(plan, plan.files(), "file", verifyFile));
+  MOE_RETURN_IF_ERROR(verifyEach(plan, plan.weights(), "weight", verifyWeight));
   MOE_RETURN_IF_ERROR(verifyLoaded(plan));
-  for (uint32_t i = 0; i < count(plan.constants()); ++i) {
-    const fb::Constant *constant = plan.constants()->Get(i);
-    MOE_RETURN_IF_ERROR(verifyConstant(*constant).at(
-        place("constant", i, text(constant->name()))));
-  }
+  MOE_RETURN_IF_ERROR(
+      verifyEach(plan, plan.constants(), "constant", verifyConstant));
   if (count(plan.devices()) == 0)
     return invalidPlan("has no devices");
   auto isCpu = [](const fb::Device *device) {
@@ -496,27 +443,16 @@ Status verifyTables(const fb::Plan &plan) {
       std::ranges::count_if(*plan.devices(), isCpu) > 1)
     return invalidPlan("has a GPU that shares the CPU's memory, and several "
                        "CPUs");
-  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
-    const fb::Device *device = plan.devices()->Get(i);
-    MOE_RETURN_IF_ERROR(
-        verifyDevice(*device).at(place("device", i, text(device->name()))));
-  }
+  MOE_RETURN_IF_ERROR(verifyEach(plan, plan.devices(), "device", verifyDevice));
   MOE_RETURN_IF_ERROR(verifyQueues(plan));
-  for (uint32_t i = 0; i < count(plan.modules()); ++i)
-    MOE_RETURN_IF_ERROR(
-        verifyModule(plan, *plan.modules()->Get(i))
-            .at(place("module", i, text(plan.modules()->Get(i)->entry()))));
+  MOE_RETURN_IF_ERROR(verifyEach(plan, plan.modules(), "module", verifyModule));
   MOE_RETURN_IF_ERROR(verifyResidency(plan));
-  for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    MOE_RETURN_IF_ERROR(
-        verifyKv(plan, *plan.kv()->Get(i)).at(fmt::format("cache {}", i)));
+  MOE_RETURN_IF_ERROR(verifyEach(plan, plan.kv(), "cache", verifyKv));
   MOE_RETURN_IF_ERROR(verifyKvRegions(plan));
   for (uint32_t i = 0; i < count(plan.kernels()); ++i)
     MOE_RETURN_IF_ERROR(verifyKernelName(text(plan.kernels()->Get(i))));
-  for (uint32_t i = 0; i < count(plan.explanation()); ++i)
-    MOE_RETURN_IF_ERROR(checkRange("layer", plan.explanation()->Get(i)->layer(),
-                                   -1, lastLayer(plan))
-                            .at(fmt::format("explanation {}", i)));
+  MOE_RETURN_IF_ERROR(
+      verifyEach(plan, plan.explanation(), "explanation", verifyExplain));
   if (plan.tokenizer())
     return verifyTokenizer(plan, *plan.tokenizer()).at("tokenizer");
   return Status::ok();

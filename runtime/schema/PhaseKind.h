@@ -1,14 +1,13 @@
 //===- PhaseKind.h - The phases that a plan may have ------------*- C++ -*-===//
 //
-// A phase is a program for one kind of step. Plans, the `moe` dialect and
-// printed tables name it by the strings below; code compares PhaseKind.
+// A phase is a program for one kind of step. PhaseKind.def lists them; code
+// asks for their traits.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_RUNTIME_SCHEMA_PHASEKIND_H
 #define MOE_RUNTIME_SCHEMA_PHASEKIND_H
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,46 +16,79 @@
 namespace moert {
 
 enum class PhaseKind : uint8_t {
-  Decode,          ///< The next token, or the next few, of one sequence.
-  Prefill,         ///< Many tokens of one sequence's prompt.
-  Logits,          ///< Hidden rows of any tokens to logits.
-  Batch,           ///< The next token of each of several sequences.
-  StreamedPrefill, ///< As Prefill, with experts copied to a GPU in each step.
-  Draft, ///< Tokens and the hidden rows before them to rows for DraftLogits.
-  DraftLogits, ///< Rows of Draft to logits of the tokens after next.
+#define MOE_PHASE(kind, name, rows, traits) kind,
+#include "runtime/schema/PhaseKind.def"
+#undef MOE_PHASE
+};
+
+/// What the rows of a step are.
+enum class PhaseRows : uint8_t {
+  Next,       ///< The next token, or the next few, of one sequence.
+  NextOfEach, ///< The next token of each of several sequences.
+  Prompt,     ///< Many tokens of one sequence's prompt.
+  Any,        ///< Any tokens that other phases processed.
+};
+
+/// Traits of a phase.
+enum : uint8_t {
+  kReadsTokens = 1, ///< Its input is token ids.
+  kReadsHidden = 2, ///< Its input, or its second one, is hidden rows.
+  kIsHead = 4,      ///< It ends with logits, others with hidden rows.
+  kStreams = 8,     ///< Experts are copied to a GPU in each step.
+  /// Every generated token needs a step of it, so every plan has it.
+  kOfEveryToken = 16,
+};
+
+struct PhaseInfo {
+  PhaseKind kind;
+  std::string_view name;
+  PhaseRows rows;
+  unsigned traits;
 };
 
 /// Indexed by kind.
-inline constexpr std::array<std::string_view, 7> kPhaseNames = {
-    "decode",           "prefill", "logits",      "batch",
-    "streamed_prefill", "draft",   "draft_logits"};
+inline constexpr PhaseInfo kPhases[] = {
+#define MOE_PHASE(kind, name, rows, traits)                                    \
+  {PhaseKind::kind, name, PhaseRows::rows, traits},
+#include "runtime/schema/PhaseKind.def"
+#undef MOE_PHASE
+};
 
 constexpr std::string_view nameOf(PhaseKind kind) {
-  return kPhaseNames[size_t(kind)];
+  return kPhases[size_t(kind)].name;
 }
 
 /// Returns nothing for a name that no phase has.
 constexpr std::optional<PhaseKind> phaseKindOf(std::string_view name) {
-  for (size_t i = 0; i < kPhaseNames.size(); ++i)
-    if (kPhaseNames[i] == name)
-      return PhaseKind(i);
+  for (const PhaseInfo &phase : kPhases)
+    if (phase.name == name)
+      return phase.kind;
   return std::nullopt;
+}
+
+constexpr PhaseRows rowsOf(PhaseKind kind) {
+  return kPhases[size_t(kind)].rows;
+}
+
+/// Returns whether the phase has all of these traits.
+constexpr bool has(PhaseKind kind, unsigned traits) {
+  return (kPhases[size_t(kind)].traits & traits) == traits;
 }
 
 /// Returns whether the phase's steps process tokens of prompts.
 constexpr bool isPrefill(PhaseKind kind) {
-  return kind == PhaseKind::Prefill || kind == PhaseKind::StreamedPrefill;
+  return rowsOf(kind) == PhaseRows::Prompt;
+}
+
+/// Returns whether each step has tokens of several sequences.
+constexpr bool isBatch(PhaseKind kind) {
+  return rowsOf(kind) == PhaseRows::NextOfEach;
 }
 
 /// Returns whether the phase's steps extend sequences by one or a few tokens
 /// each.
 constexpr bool isDecode(PhaseKind kind) {
-  return kind == PhaseKind::Decode || kind == PhaseKind::Batch;
-}
-
-/// Returns whether the phase maps hidden rows of any tokens to logits.
-constexpr bool isHead(PhaseKind kind) {
-  return kind == PhaseKind::Logits || kind == PhaseKind::DraftLogits;
+  return rowsOf(kind) == PhaseRows::Next || isBatch(kind);
 }
 
 } // namespace moert

@@ -5,9 +5,10 @@
 #include "compiler/Serialize/PlanWriter.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/schema/plan_generated.h"
+#include "runtime/schema/PlanFields.h"
 
 #include <gmock/gmock.h>
+#include <set>
 
 using namespace mlir;
 namespace fb = moert::fb;
@@ -20,7 +21,7 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 4 : i64, layers = 1 : i32,
     model_hash = "h", model_name = "n", options = "o", parameters = 1 : i64,
     nvrtc = "13.0", target = "t", vocab = 8 : i64} {
-  %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64, cores = 3 : i32}
+  %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64, cores = 3 : i32, kv_bytes = 512 : i64}
   %g = plan.device "gpu0" cuda isa "cuda" memory 64 {arch = 89 : i32, arena_bytes = 128 : i64, multiprocessors = 8 : i32, workspace_bytes = 64 : i64}
   %q = plan.queue compute of %d
   %c = plan.queue copy of %g
@@ -30,6 +31,10 @@ plan.program attributes {
   %w = plan.weight "w" in %f at 0 : 1x8x4xF32 strides [128, 16]
   plan.resident %w on %d resident
   plan.resident %w on %g streamed
+  %k = plan.constant "k" [1.0]
+  %v = plan.kv on %d layer 0 f16 rows 64 cols 4 at 0
+  plan.tokenizer "gpt2" pre "p" scores [] {chat_template = "", merges = [], tokens = ["a", "b"], types = array<i32>}
+  plan.note "n"
   %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
     weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.1
   plan.phase "decode" tokens 1 to 1 {
@@ -53,6 +58,12 @@ plan.program attributes {
   plan.image of %n arch 75 registers 0 spilled 0 stack 0 shared 0 cubin "x" ptx "q"
   plan.image of %n arch 89 registers 0 spilled 0 stack 0 shared 0 cubin "y" ptx "r"
 })";
+
+std::string textOf(Operation &op) {
+  std::string text;
+  llvm::raw_string_ostream(text) << op;
+  return text;
+}
 
 struct PlanReader : testing::Test {
   PlanReader() {
@@ -92,6 +103,52 @@ TEST_F(PlanReader, IsTheInverseOfTheWriter) {
       moec::serializePlan(*(*module)->getOps<plan::ProgramOp>().begin());
   ASSERT_TRUE(again.isOk());
   EXPECT_EQ(*again, bytes);
+  // What the text leaves out has one default, in plan.fbs and in PlanOps.td.
+  EXPECT_EQ(
+      textOf(*(**module).getOperation()),
+      textOf(*parseSourceString<ModuleOp>(kText, &context)->getOperation()));
+}
+
+// A field that the op lacks would be lost. Fields of `others` and those with
+// tables in them have a place of their own.
+template <typename Table, typename OpT>
+void expectFields(const std::set<std::string_view> &others = {}) {
+  moert::forEachField<Table>([&](auto field) {
+    using Field = decltype(field);
+    using Type = typename Field::Type;
+    using Element = typename moert::ElementOf<Type>::type;
+    bool isHeld = llvm::is_contained(OpT::getAttributeNames(), Field::name);
+    moert::forEachField<fb::Plan>([&](auto list) {
+      isHeld |= moert::kIsIndexInto<Field, decltype(list)>;
+    });
+    constexpr bool isValue =
+        !std::is_pointer_v<Type> || std::is_arithmetic_v<Element> ||
+        std::is_same_v<Element, flatbuffers::Offset<flatbuffers::String>> ||
+        std::is_same_v<Type, const flatbuffers::String *>;
+    if (isValue)
+      EXPECT_NE(isHeld, others.contains(Field::name))
+          << "plan.fbs has " << Table::Traits::name << "." << Field::name;
+  });
+}
+
+TEST(PlanFields, AreAttributesOrOperands) {
+  expectFields<fb::Plan, plan::ProgramOp>(
+      {"schema_version", "checksum", "kernels", "notes"});
+  expectFields<fb::File, plan::FileOp>();
+  expectFields<fb::Weight, plan::WeightOp>({"sources"});
+  expectFields<fb::Constant, plan::ConstantOp>();
+  expectFields<fb::Device, plan::DeviceOp>();
+  expectFields<fb::Queue, plan::QueueOp>();
+  expectFields<fb::Residency, plan::ResidentOp>();
+  expectFields<fb::Module, plan::ModuleOp>();
+  expectFields<fb::Image, plan::ImageOp>();
+  expectFields<fb::Kv, plan::KvOp>({"type"});
+  expectFields<fb::Phase, plan::PhaseOp>(
+      {"input", "output", "hidden", "events"});
+  expectFields<fb::Buffer, plan::BufferOp>();
+  expectFields<fb::Instruction, plan::InstOp>({"waits", "signal", "explain"});
+  expectFields<fb::Explain, plan::ExplainOp>();
+  expectFields<fb::Tokenizer, plan::TokenizerOp>();
 }
 
 TEST_F(PlanReader, EventsAreNumberedAsTheyAreSignalled) {

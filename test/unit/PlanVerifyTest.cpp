@@ -2,6 +2,8 @@
 // field, which the message must name.
 #include "kernels/Layout.h"
 #include "runtime/engine/Engine.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/schema/PlanFields.h"
 #include "test/support/SamplePlan.h"
 
 #include <array>
@@ -9,6 +11,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <set>
 
 using namespace moert;
 using moetest::SamplePlan;
@@ -117,7 +120,7 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).sequences = 65; }},
     {"ExpertsUsed", "the number of experts used is 5",
      [](auto &s) { plan(s).experts_used = 5; }},
-    {"WeightFile", "is in file 1 of 1",
+    {"WeightFile", "has file 1 of 1",
      [](auto &s) { weight(s, "wq").file = 1; }},
     {"WeightFormat", "unknown format 200",
      [](auto &s) { weight(s, "wq").format = 200; }},
@@ -176,13 +179,13 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).devices[0]->shares_memory = true; }},
     {"DeviceCores", "cores is 0",
      [](auto &s) { plan(s).devices[0]->cores = 0; }},
-    {"QueueDevice", "queue 0: runs on device 7 of 1",
+    {"QueueDevice", "queue 0: has device 7 of 1",
      [](auto &s) { plan(s).queues[0]->device = 7; }},
     {"QueueKind", "queue 0: has kind 2",
      [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind(2); }},
     {"QueueOfCopies", "copies on a CPU",
      [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind::Copy; }},
-    {"QueueTwice", "queue 1 is the second of its kind on device 0",
+    {"QueueTwice", "queue 1: is the second of its kind on device 0",
      [](auto &s) { plan(s).queues.push_back(std::make_unique<fb::QueueT>()); }},
     {"ModuleEntry", "module 0 \"\": has an empty name",
      [](auto &s) { addModule(s).entry.clear(); }},
@@ -211,18 +214,19 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).devices[0]->multiprocessors = 4; }},
     {"DeviceWorkspace", "more than any memory",
      [](auto &s) { plan(s).devices[0]->workspace_bytes = UINT64_MAX; }},
-    {"ResidencyWeight", "residency 0 is of weight 99 of",
+    {"ResidencyWeight", "residency 0: has weight 99 of",
      [](auto &s) { resident(s, 99, 0); }},
-    {"ResidencyDevice", "on device 5 of 1", [](auto &s) { resident(s, 0, 5); }},
-    {"ResidencyMode", "residency 0 has mode 3",
+    {"ResidencyDevice", "has device 5 of 1",
+     [](auto &s) { resident(s, 0, 5); }},
+    {"ResidencyMode", "residency 0: has mode 3",
      [](auto &s) { resident(s, 0, 0, 3); }},
     {"ResidencyStreamed", "residency 0 streams to a CPU",
      [](auto &s) { resident(s, 0, 0, 1); }},
     {"ResidencyTwice", "weight 0 is on device 0 twice",
      [](auto &s) { plan(s).residency[1] = plan(s).residency[0]; }},
-    {"KvDevice", "is on device 4 of 1",
+    {"KvDevice", "has device 4 of 1",
      [](auto &s) { plan(s).kv[0]->device = 4; }},
-    {"ExplainedLayer", "explanation 0: layer is 99, expected -1 to 0",
+    {"ExplainedLayer", "layer is 99, expected -1 to 0",
      [](auto &s) { plan(s).explanation[0]->layer = 99; }},
     {"ExplainedLayerNegative", "layer is -2",
      [](auto &s) { plan(s).explanation[0]->layer = -2; }},
@@ -320,7 +324,7 @@ const Case phaseCases[] = {
        plan(s).hidden = 32;
        buffer(s, "q").cols = 8;
      }},
-    {"BufferDevice", "is on device 1 of 1",
+    {"BufferDevice", "has device 1 of 1",
      [](auto &s) { buffer(s, "q").device = 1; }},
     {"BufferEncoding", "unknown encoding 4",
      [](auto &s) { buffer(s, "q").encoding = 4; }},
@@ -359,7 +363,7 @@ const Case phaseCases[] = {
     {"DeviceWorkerBytes", "more than any memory",
      [](auto &s) { s.builder.plan.devices[0]->worker_bytes = UINT64_MAX; }},
     {"OpNumber", "unknown op 200", [](auto &s) { decode(s, "add").op = 200; }},
-    {"InstructionQueue", "is in queue 3 of 1",
+    {"InstructionQueue", "has queue 3 of 1",
      [](auto &s) { decode(s, "add").queue = 3; }},
     {"InstructionInCopies", "is in a queue of copies",
      [](auto &s) { decode(s, "add").queue = addGpu(s) + 1; }},
@@ -368,7 +372,7 @@ const Case phaseCases[] = {
     {"WeightElsewhere",
      "operand weight is a weight that device 0 does not have",
      [](auto &s) { plan(s).residency.erase(plan(s).residency.begin() + 1); }},
-    {"LaunchModule", "launches module 1 of 1",
+    {"LaunchModule", "has module 1 of 1",
      [](auto &s) {
        addLaunch(s, {1, 1, 1, 1, 32, 0});
      }},
@@ -430,7 +434,7 @@ const Case phaseCases[] = {
      [](auto &s) { list(s)[0]->signal = -2; }},
     {"EventCount", "has 1 events, but 0 are signalled",
      [](auto &s) { s.phase("decode").events = 1; }},
-    {"KernelIndex", "uses kernel 1000",
+    {"KernelIndex", "has kernels 1000 of",
      [](auto &s) { decode(s, "add").kernels[0] = 1000; }},
     {"OperandCount", "has 2 operands, expected 3",
      [](auto &s) { decode(s, "add").operands.pop_back(); }},
@@ -474,7 +478,7 @@ const Case phaseCases[] = {
      [](auto &s) {
        setWork(s, "add", {0, 0, 0, 0, 1.5});
      }},
-    {"OperandKindNumber", "unknown kind 9",
+    {"OperandKindNumber", "operand x: has kind 9, expected 0 to 4",
      [](auto &s) { setOperand(decode(s, "add"), 0, fb::OperandKind(9), 0); }},
     {"OperandKindWrong", "operand w is a Buffer, expected a Weight",
      [](auto &s) {
@@ -523,5 +527,65 @@ INSTANTIATE_TEST_SUITE_P(Tables, PlanVerifyTest,
                          ::testing::ValuesIn(tableCases), caseName);
 INSTANTIATE_TEST_SUITE_P(Phases, PlanVerifyTest,
                          ::testing::ValuesIn(phaseCases), caseName);
+
+template <class T, class Visit>
+void visitFields(const T *table, const Visit &visit);
+template <class T, class Visit>
+void visitFields(const flatbuffers::Vector<flatbuffers::Offset<T>> *tables,
+                 const Visit &visit) {
+  for (uint32_t i = 0; i < count(tables); ++i)
+    visitFields(tables->Get(i), visit);
+}
+/// Calls `visit(table, field)` for each field of a table and of tables in it.
+template <class T, class Visit>
+void visitFields(const T *table, const Visit &visit) {
+  if constexpr (requires { typename T::NativeTableType; })
+    forEachField<T>([&](auto field) {
+      visit(*table, field);
+      if constexpr (std::is_pointer_v<typename decltype(field)::Type>)
+        if (auto inner = field.of(*table))
+          visitFields(inner, visit);
+    });
+}
+
+template <class Field> constexpr bool isIndex() {
+  bool result = false;
+  forEachField<fb::Plan>(
+      [&](auto list) { result |= kIsIndexInto<Field, decltype(list)>; });
+  return result;
+}
+
+// Fails if fields of some table are not verified, or a kind of field is not.
+TEST(PlanFields, AreAllVerified) {
+  SamplePlan sample;
+  sample.addTokenizer();
+  addModule(sample);
+  sample.builder.bytes();
+  flatbuffers::FlatBufferBuilder builder;
+  builder.ForceDefaults(true); // Stores every number.
+  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan(sample)));
+  std::vector<uint8_t> bytes(builder.GetBufferPointer(),
+                             builder.GetBufferPointer() + builder.GetSize());
+  auto verify = [&] { return Plan::fromBytes(bytes, "plan.fb").status(); };
+  ASSERT_TRUE(verify().isOk()) << verify().message();
+  std::set<std::string> seen;
+  visitFields(fb::GetPlan(bytes.data()), [&]<class T, class Field>(
+                                             const T &table, Field) {
+    using Type = typename Field::Type;
+    if constexpr (std::is_same_v<Type, bool> || std::is_enum_v<Type> ||
+                  (std::is_same_v<Type, uint32_t> && isIndex<Field>())) {
+      auto *stored = const_cast<uint8_t *>(Field::stored(table));
+      const std::vector<uint8_t> good(stored, stored + sizeof(Type));
+      std::ranges::fill_n(stored, sizeof(Type), 0xff);
+      std::string name = fmt::format("{}.{}", T::Traits::name, Field::name);
+      EXPECT_NE(verify().message().find(fmt::format("has {} ", Field::name)),
+                std::string::npos)
+          << name << ": " << verify().message();
+      seen.insert(std::move(name));
+      std::ranges::copy(good, stored);
+    }
+  });
+  EXPECT_GE(seen.size(), 17u) << fmt::format("{}", fmt::join(seen, " "));
+}
 
 } // namespace

@@ -18,17 +18,14 @@ struct TypicalStep {
 /// states them. Decode: the most tokens of the phase after half of the context,
 /// which is the mean over a conversation that fills the context; the same for
 /// every sequence of a batch. Prefill: the most tokens, in the middle of a
-/// prompt that fills half of the context. Logits: one token. Draft: one token
-/// after half of the context.
+/// prompt that fills half of the context. Phases for any rows: one row, after
+/// half of the context unless the phase only computes logits.
 inline TypicalStep typicalStep(moert::PhaseKind phase, int64_t maxTokens,
                                int64_t context) {
-  if (moert::isHead(phase))
-    return {1, 0};
-  if (phase == moert::PhaseKind::Draft)
-    return {1, context / 2};
-  if (moert::isPrefill(phase))
-    return {maxTokens, context / 4};
-  return {maxTokens, context / 2};
+  return {moert::rowsOf(phase) == moert::PhaseRows::Any ? 1 : maxTokens,
+          moert::has(phase, moert::kIsHead) ? 0
+          : moert::isPrefill(phase)         ? context / 4
+                                            : context / 2};
 }
 
 } // namespace moec

@@ -294,8 +294,7 @@ private:
     auto decoded = formInDecode.find(labelOf(op));
     if (!isAuto) {
       reason = ("MLA form " + formName(wanted) + " as requested.").str();
-    } else if (phase.getKind() == PhaseKind::Batch &&
-               decoded != formInDecode.end()) {
+    } else if (isBatch(phase.getKind()) && decoded != formInDecode.end()) {
       chosen = decoded->second;
       reason = ("MLA form " + formName(chosen) + " as in decode.").str();
     } else {

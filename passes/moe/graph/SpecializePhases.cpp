@@ -25,10 +25,12 @@ struct SpecializePhases
     if (failed(checkOptions(module)))
       return signalPassFailure();
     auto forward = module.lookupSymbol<func::FuncOp>(kForwardName);
-    auto logits = module.lookupSymbol<func::FuncOp>(kLogitsName);
+    auto logits = findPhase(module, PhaseKind::Logits);
     if (!forward || !logits) {
       module.emitError("expected a function @")
-          << (forward ? kLogitsName : kForwardName) << " of the model graph";
+          << (forward ? StringRef(nameOf(PhaseKind::Logits))
+                      : StringRef(kForwardName))
+          << " of the model graph";
       return signalPassFailure();
     }
 
@@ -36,18 +38,21 @@ struct SpecializePhases
     // positions.
     int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
     int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
-    clonePhase(forward, kDecodeName, 1, decodeMax);
+    clonePhase(forward, nameOf(PhaseKind::Decode), 1, decodeMax);
     if (sequences > 1)
-      clonePhase(forward, kBatchName, 2, sequences, sequences);
+      clonePhase(forward, nameOf(PhaseKind::Batch), 2, sequences, sequences);
     if (prefillMax > decodeMax)
-      clonePhase(forward, kPrefillName, decodeMax + 1, prefillMax);
+      clonePhase(forward, nameOf(PhaseKind::Prefill), decodeMax + 1,
+                 prefillMax);
     forward.erase();
     int64_t rows = std::min(kLogitsTokens, int64_t(context));
     rows = std::max(rows, int64_t(sequences));
-    setPhase(logits, kLogitsName, 1, rows, sequences);
-    for (StringRef name : {kDraftName, kDraftLogitsName})
-      if (auto draft = module.lookupSymbol<func::FuncOp>(name))
-        setPhase(draft, name, 1, rows);
+    setPhase(logits, nameOf(PhaseKind::Logits), 1, rows, sequences);
+    // Other phases for any rows are functions of the model graph too.
+    for (const moert::PhaseInfo &phase : moert::kPhases)
+      if (auto own = findPhase(module, phase.kind);
+          own && phase.rows == moert::PhaseRows::Any && own != logits)
+        setPhase(own, phase.name, 1, rows);
   }
 
 private:

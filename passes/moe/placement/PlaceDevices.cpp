@@ -120,7 +120,7 @@ private:
   /// Reserves the bytes that streamed experts need on each GPU. Returns whether
   /// there are any.
   bool leaveSlots(ModuleOp module, moec::TargetDesc &target) const {
-    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
     if (streamExperts == 0 || !prefill)
       return false;
     bool any = false;
@@ -139,7 +139,7 @@ private:
                               const PlacementProblem &problem,
                               const Choice &choice) const {
     return ExpertStreaming(
-        module.lookupSymbol<func::FuncOp>(kPrefillName),
+        findPhase(module, PhaseKind::Prefill),
         [&](Operation *op) -> const moec::DeviceDesc * {
           int group = problem.groupOf(op);
           bool isHot =
@@ -212,7 +212,7 @@ private:
         return isAsked ? never : choice.predicted.request;
     if (isAsked && streaming.empty() && !streaming.obstacle().empty())
       return never;
-    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
     PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
     if (streaming.empty() || steps.tokens < streamExperts)
       return choice.predicted.request;

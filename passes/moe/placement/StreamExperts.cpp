@@ -22,7 +22,7 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
     auto target = moec::targetOf(module);
     if (failed(target))
       return signalPassFailure();
-    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
     if (!prefill)
       return;
     ExpertStreaming streaming(prefill, *target, mayPack());
@@ -105,9 +105,11 @@ private:
       OpBuilder builder(prefill);
       builder.setInsertionPointAfter(prefill);
       longer = cast<func::FuncOp>(builder.clone(*prefill));
-      longer.setName(kStreamedName);
-      setRange(prefill, kPrefillName, phase.getMinTokens(), from - 1);
-      setRange(longer, kStreamedName, from, phase.getMaxTokens());
+      longer.setName(nameOf(PhaseKind::StreamedPrefill));
+      setRange(prefill, nameOf(PhaseKind::Prefill), phase.getMinTokens(),
+               from - 1);
+      setRange(longer, nameOf(PhaseKind::StreamedPrefill), from,
+               phase.getMaxTokens());
     }
     ExpertStreaming there(longer, target, mayPack());
     SmallVector<DictionaryAttr> before;
