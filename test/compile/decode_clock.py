@@ -14,7 +14,12 @@ folder, model, most, *options = sys.argv[1:]
 shapes = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "gpu-kit", "shapes.py")
 gguf, plan = os.path.join(folder, model + ".gguf"), os.path.join(folder, model + ".fb")
 subprocess.run([sys.executable, shapes, model, gguf], check=True, stdout=subprocess.DEVNULL)
-subprocess.run(["moec", "compile", gguf, "--target", "4090+xeon", "-c", "8192", "--weights", "pack", "--blank-weights", *options,
+target = json.loads(subprocess.run(["moec", "targets", "4090+xeon", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+target["devices"][0]["instruction_us"] = 0.65  # The clock's node of a graph; published runs take longer.
+description = os.path.join(folder, "target.json")
+with open(description, "w") as file:
+    json.dump(target, file)
+subprocess.run(["moec", "compile", gguf, "--target-file", description, "-c", "8192", "--weights", "pack", "--blank-weights", *options,
                 "-o", plan], check=True, stdout=subprocess.DEVNULL)
 found = json.loads(subprocess.run(["plan_clock", plan, "--json"], check=True, stdout=subprocess.PIPE).stdout)
 idle = 100 * (1 - found["busy_seconds"] / found["seconds"])

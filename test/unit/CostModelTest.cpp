@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -85,6 +86,16 @@ TEST_F(CostModelTest, NoGemmReadsFasterThanMemoryIs) {
   EXPECT_DOUBLE_EQ(linear(1), kBytes / 8);
   EXPECT_DOUBLE_EQ(linear(1, /*cached=*/true), kBytes / 20);
   EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
+}
+
+TEST_F(CostModelTest, ReadingHidesUnpackingOnlyInPart) {
+  device_.read = {1e9, 0.9, {}};
+  device_.unpack = {2e9, 0.5, {}};
+  EXPECT_DOUBLE_EQ(linear(1), std::hypot(kBytes / 9e8, kElements / 1e9));
+  // Weights are unpacked once for many rows.
+  EXPECT_DOUBLE_EQ(linear(100), linear(1));
+  device_.int8 = {1e9, 0.5, {}};
+  EXPECT_DOUBLE_EQ(linear(100), 2 * 100 * kElements / 5e8);
 }
 
 // A GPU's product takes the time of a call and then that of its bytes; gate and

@@ -122,14 +122,16 @@ Status sharedFailure(std::span<const Row> rows) {
 }
 
 Status run(Options &options) {
+  const std::string &file = options.request.targetFile;
   if (options.targets.empty())
-    options.targets = {"native"};
+    options.targets = {file.empty() ? "native" : file};
   MOE_ASSIGN_OR_RETURN(
       std::vector<std::string> place,
       readRules(options.request.place, *options.request.texts));
   // A misspelt machine name is an error of its own, not a result for a machine.
   for (const std::string &target : options.targets)
-    MOE_RETURN_IF_ERROR(unmeasuredTarget(target).status());
+    if (file.empty())
+      MOE_RETURN_IF_ERROR(unmeasuredTarget(target).status());
   std::vector<Row> rows;
   std::optional<CompileRequest> fitting; // The first one that fits.
   Status failed;
@@ -137,7 +139,8 @@ Status run(Options &options) {
     for (const std::string &target : options.targets) {
       CompileRequest request = options.request;
       request.model = model;
-      request.target = target;
+      if (file.empty())
+        request.target = target;
       request.place = place;
       request.emit = Emit::Forecast;
       auto report = compileModel(request);

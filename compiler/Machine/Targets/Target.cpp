@@ -115,12 +115,12 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
 
 /// Returns a host with so many CPUs like this one, each with memory of its own.
 /// What a node reads from another one is assumed to be, as for the hosts of two
-/// sockets that ship, 0.3 times what it reads from its own memory, of which
-/// kernels reach 70 %.
+/// EPYCs that ship, 0.3 times what it reads from its own memory, of which
+/// kernels reach 35 %.
 DeviceDesc withSockets(DeviceDesc cpu, int count) {
   if (cpu.numaNodes == 1) {
     cpu.nodeRead = cpu.read;
-    cpu.nodeLink = {0.3 * cpu.read.perSecond, 0.7,
+    cpu.nodeLink = {0.3 * cpu.read.perSecond, 0.35,
                     "assumed: as on hosts of two sockets that are described",
                     Basis::Guessed};
   }

@@ -350,7 +350,6 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
   if (!target.is_object())
     return fmt::format("{}: not the description of a device", path);
   target["kernels_basis"] = "simulated";
-  target["instruction_us"] = softgpu::kClockConstants.nodeMicroseconds;
   // Kernels that were not simulated now keep their rates.
   std::vector<std::string> rows;
   const auto olds = target.value("kernels", nlohmann::ordered_json());
