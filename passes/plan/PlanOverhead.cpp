@@ -6,6 +6,7 @@
 #include "passes/plan/PlanPasses.h"
 #include "passes/schedule/Schedule.h"
 #include "runtime/base/Text.h"
+#include "runtime/schema/PhaseKind.h"
 
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANOVERHEADPASS
@@ -86,8 +87,9 @@ private:
       if (!before)
         return;
       double own = seconds.lookup(phase.getName());
-      if (phase.getName() == moe::kDecodeName && !phase.getWithHead())
-        own += seconds.lookup(moe::kLogitsName);
+      if (phase.getName() == StringRef(nameOf(moert::PhaseKind::Decode)) &&
+          !phase.getWithHead())
+        own += seconds.lookup(StringRef(nameOf(moert::PhaseKind::Logits)));
       module.emitRemark() << phase.getName() << " takes "
                           << llvm::formatv(
                                  "{0:F4} ms, placement predicted "

@@ -140,18 +140,18 @@ private:
       if (auto predicted =
               module->getAttrOfType<DictionaryAttr>(kPredictedAttr)) {
         NamedAttrList others(predicted);
-        others.erase(kPrefillName);
+        others.erase(StringRef(nameOf(PhaseKind::Prefill)));
         module->setAttr(kPredictedAttr,
                         others.getDictionary(module.getContext()));
       }
       return success();
     }
     if (streamExperts > 0)
-      return userError(module, ofSource() + misfit,
-                       "place fewer ops there, or compile with a smaller "
-                       "--ubatch or without " +
-                           Twine(streamSource.empty() ? "--stream-experts"
-                                                      : "that line"));
+      return userError(
+          module, ofSource() + misfit,
+          "place fewer ops there, or compile with a smaller "
+          "--ubatch or without " +
+              Twine(streamSource.empty() ? "--stream-experts" : "that line"));
     for (auto [c, attributes] : llvm::zip_equal(there.all(), before))
       c.op->setAttrs(attributes);
     prefill->setAttr(kPhaseAttr, phase);
