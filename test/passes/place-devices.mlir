@@ -20,7 +20,7 @@
 // REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 1.2 MiB of weights, 192.0 KiB of KV cache for 1024 positions,
 // REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 3.7 MiB of weights, 0 B of KV cache
 // REMARK: remark: gpu0 has attention of 1 of 1 layer, FFN of 1 of 1 layer, head, embedding, 9 of 64 experts of blk.0.ffn_experts
-// REMARK: remark: 8 copies between devices take {{.*}} per decoded token
+// REMARK: remark: 6 copies between devices take {{.*}} per decoded token
 
 // REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
 // REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
