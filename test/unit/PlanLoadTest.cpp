@@ -114,7 +114,7 @@ TEST(PlanLoadTest, NamesCannotDriveTheTerminal) {
   sample.builder.plan.weights[3]->name = "\x1b[2Jgone";
   sample.builder.plan.weights[3]->file = 7;
   expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
-                StatusCode::InvalidFile, "\"\\x1b[2Jgone\": is in file 7");
+                StatusCode::InvalidFile, "\"\\x1b[2Jgone\": has file 7");
 }
 
 } // namespace

@@ -104,9 +104,11 @@ TEST_F(PlanReader, IsTheInverseOfTheWriter) {
   ASSERT_TRUE(again.isOk());
   EXPECT_EQ(*again, bytes);
   // What the text leaves out has one default, in plan.fbs and in PlanOps.td.
+  std::string text = kText;
+  text.replace(text.find("%2, %1"), 6, "%1, %2"); // Events are in order.
   EXPECT_EQ(
       textOf(*(**module).getOperation()),
-      textOf(*parseSourceString<ModuleOp>(kText, &context)->getOperation()));
+      textOf(*parseSourceString<ModuleOp>(text, &context)->getOperation()));
 }
 
 // A field that the op lacks would be lost. Fields of `others` and those with
@@ -117,7 +119,8 @@ void expectFields(const std::set<std::string_view> &others = {}) {
     using Field = decltype(field);
     using Type = typename Field::Type;
     using Element = typename moert::ElementOf<Type>::type;
-    bool isHeld = llvm::is_contained(OpT::getAttributeNames(), Field::name);
+    bool isHeld =
+        llvm::is_contained(OpT::getAttributeNames(), StringRef(Field::name));
     moert::forEachField<fb::Plan>([&](auto list) {
       isHeld |= moert::kIsIndexInto<Field, decltype(list)>;
     });
@@ -125,9 +128,10 @@ void expectFields(const std::set<std::string_view> &others = {}) {
         !std::is_pointer_v<Type> || std::is_arithmetic_v<Element> ||
         std::is_same_v<Element, flatbuffers::Offset<flatbuffers::String>> ||
         std::is_same_v<Type, const flatbuffers::String *>;
-    if (isValue)
+    if constexpr (isValue) {
       EXPECT_NE(isHeld, others.contains(Field::name))
           << "plan.fbs has " << Table::Traits::name << "." << Field::name;
+    }
   });
 }
 

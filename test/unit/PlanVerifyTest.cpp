@@ -3,6 +3,7 @@
 #include "kernels/Layout.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/plan/PlanAccess.h"
+#include "runtime/schema/PlanChecksum.h"
 #include "runtime/schema/PlanFields.h"
 #include "test/support/SamplePlan.h"
 
@@ -566,7 +567,10 @@ TEST(PlanFields, AreAllVerified) {
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan(sample)));
   std::vector<uint8_t> bytes(builder.GetBufferPointer(),
                              builder.GetBufferPointer() + builder.GetSize());
-  auto verify = [&] { return Plan::fromBytes(bytes, "plan.fb").status(); };
+  auto verify = [&] {
+    setPlanChecksum(bytes);
+    return Plan::fromBytes(bytes, "plan.fb").status();
+  };
   ASSERT_TRUE(verify().isOk()) << verify().message();
   std::set<std::string> seen;
   visitFields(fb::GetPlan(bytes.data()), [&]<class T, class Field>(

@@ -166,6 +166,23 @@ std::vector<int> PlacementSearch::devicesOf(const ChainPath &path) const {
   return devices;
 }
 
+/// Takes what the path needs too much on GPUs from their room; returns false if
+/// it fits, or there is no path.
+bool PlacementSearch::lessenRoom(Chain &chain, const ChainPath &path) const {
+  if (path.seconds == std::numeric_limits<double>::infinity())
+    return false;
+  std::vector<int64_t> used =
+      totalsOf(problem.memoryUse(assign(devicesOf(path))));
+  bool any = false;
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    const int64_t lacking = used[gpu] - budgets.of(size_t(gpu));
+    any |= lacking > 0;
+    for (int64_t &room : chain.gpus[size_t(gpu)].room)
+      room -= std::max<int64_t>(0, lacking);
+  }
+  return any;
+}
+
 /// Returns the fastest paths that use all GPUs, the first few or one of them,
 /// with and without experts and attention there.
 std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
@@ -187,11 +204,18 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
       for (unsigned parts :
            {all, all - Chain::Experts, all - Chain::Attention}) {
         ChainPaths paths(chain, {parts, perHostByte});
-        for (const std::vector<bool> &gpus : uses)
-          if (ChainPath path = paths.fastest(gpus);
-              path.seconds < std::numeric_limits<double>::infinity())
+        for (const std::vector<bool> &gpus : uses) {
+          ChainPath path = paths.fastest(gpus);
+          Chain reduced = chain;
+          // Where several devices work together, a GPU may need a little more
+          // than with all layers alike.
+          constexpr int kTries = 4;
+          for (int i = 0; i < kTries && lessenRoom(reduced, path); ++i)
+            path = ChainPaths(reduced, {parts, perHostByte}).fastest(gpus);
+          if (path.seconds < std::numeric_limits<double>::infinity())
             addCandidate(devicesOf(path), perHostByte > 0 ? 0 : path.seconds,
                          candidates);
+        }
       }
     };
     addPaths(0);

@@ -145,6 +145,7 @@ private:
   ChainItem variantOf(const Layer &layer, int gpu, unsigned parts) const;
   ChainItem savedBy(ArrayRef<int> units, int gpu) const;
   std::vector<int> devicesOf(const ChainPath &path) const;
+  bool lessenRoom(Chain &chain, const ChainPath &path) const;
 
   double savingsBound(ArrayRef<int> unitDevices) const;
   void fill(const Choice &whole, std::optional<Choice> &best) const;
