@@ -32,7 +32,8 @@ public:
       unsigned base = attention ? unsigned(Chain::Attention) : 0;
       if ((base & limits.parts) != base)
         continue;
-      for (int layer = 0; layer < int(chain.onHost.size()); ++layer)
+      // Among layers that save alike, the last ones come first.
+      for (int layer = int(chain.onHost.size()) - 1; layer >= 0; --layer)
         addSteps(layer, base, steps[attention]);
       add({kEmbedding}, this->gpu.embedding, steps[attention]);
       add({kHead}, this->gpu.head, steps[attention]);

@@ -73,8 +73,13 @@ Chain PlacementSearch::makeChain() const {
     for (int unit : layer.units)
       for (int group : unit < 0 ? ArrayRef<int>() : unitList[unit].groups)
         layerOf[group] = int(number);
+  // Rounded, so that layers that are alike have the same price.
   auto pricesOf = [&](const Assignment &assignment) {
-    return times.layerSeconds(assignment, layerOf, layers.size());
+    std::vector<double> seconds =
+        times.layerSeconds(assignment, layerOf, layers.size());
+    for (double &price : seconds)
+      price = double(float(price));
+    return seconds;
   };
   auto sum = [](ArrayRef<double> seconds) {
     return std::accumulate(seconds.begin(), seconds.end(), 0.);
