@@ -29,7 +29,7 @@ def must(*command):
 
 must("moec", "compile", lite, "--target", "native", "--ctx", "64", "-o", "lite.fb")
 must("moec", "compile", kjv, "--target", "native", "--ctx", "64", "-o", "kjv.fb")
-must("moec", "compile", lite, "--target", "4090+xeon", "-o", "gpu.fb")
+must("moec", "compile", lite, "--target", "4090+xeon", "--place", "*=gpu0", "-o", "gpu.fb")
 must("moec", "compile", lite, "--target", "native", "-w", "pack", "-o", "alone.fb")
 with open(os.path.join(folder, "lite.fb"), "rb") as file:
     plan = file.read()
