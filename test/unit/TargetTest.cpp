@@ -384,12 +384,12 @@ TEST_F(TargetFileTest, ClassesFillInWhatADeviceDoesNotState) {
   auto target = loadTargetFile(folder_.write("mine.json", device.dump()));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(target->host().read.efficiency, 0.5);
-  EXPECT_EQ(target->host().int8.efficiency, 0.33);
+  EXPECT_EQ(target->host().int8.efficiency, 0.36);
   EXPECT_EQ(target->host().int8.basis, Basis::Derived);
   // A printed target can be read again without classes.
   auto again = loadTargetFile(folder_.write("again.json", toJson(*target)));
   ASSERT_TRUE(again.isOk()) << again.status().message();
-  EXPECT_EQ(again->host().int8.efficiency, 0.33);
+  EXPECT_EQ(again->host().int8.efficiency, 0.36);
   EXPECT_EQ(again->host().int8.basis, Basis::Derived);
 
   device["classes"] = {"zen44"};
