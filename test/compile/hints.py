@@ -148,18 +148,18 @@ def a_plan_for_a_gpu_keeps_its_options(here):
     model = here.copy(LITE, f"models/{ODD}.gguf")
     plan = f"plans {ODD}/$p.fb"
     os.makedirs(os.path.dirname(here.file(plan)))
-    here.compile(model, plan, "--target", "4090+xeon", *OPTIONS)
+    here.compile(model, plan, "--target", "4090+n305", *OPTIONS)
     recorded = here.options(plan)
     here.pastes(here.fails(7, "moert", "logits", plan, *LOGITS))
     here.must("moert", "logits", plan, *LOGITS)
-    assert here.options(plan) == recorded.replace("--target 4090+xeon ", ""), recorded
+    assert here.options(plan) == recorded.replace("--target 4090+n305 ", ""), recorded
 
 
 @case
 def a_plan_from_another_folder(here):
     """The model lies below the plan, and is named from where the user is."""
     here.copy(LITE, "a/models/m.gguf")
-    here.compile("a/models/m.gguf", "a/p.fb", "--target", "4090+xeon")
+    here.compile("a/models/m.gguf", "a/p.fb", "--target", "4090+n305")
     os.mkdir(here.file("b"))
     below = Folder(os.path.join(os.path.basename(here.path), "b/c"))
     below.pastes(below.fails(7, "moert", "logits", "../../a/p.fb", *LOGITS))
@@ -192,7 +192,7 @@ def a_moved_model(here):
 
 @case
 def a_packed_plan_does_not_know_its_model(here):
-    here.compile(LITE, "p.fb", "--target", "4090+xeon", "--weights", "pack")
+    here.compile(LITE, "p.fb", "--target", "4090+n305", "--weights", "pack")
     here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS), model=LITE)
     assert "--weights pack" in here.options("p.fb")
 
@@ -583,7 +583,7 @@ def tools_that_are_not_in_the_path(here):
 def a_plan_that_would_do_harm(here):
     """What a plan records comes from a file: it is words, and known options."""
     here.copy(LITE, "m.gguf")
-    here.compile("m.gguf", "p.fb", "--target", "4090+xeon")
+    here.compile("m.gguf", "p.fb", "--target", "4090+n305")
     text = here.must("moec", "inspect", "p.fb").out
     options = "--target $(touch bad) --dump-phases dumps --ctx 64; touch bad"
     with open(here.file("p.mlir"), "w") as file:
