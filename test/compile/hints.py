@@ -148,11 +148,11 @@ def a_plan_for_a_gpu_keeps_its_options(here):
     model = here.copy(LITE, f"models/{ODD}.gguf")
     plan = f"plans {ODD}/$p.fb"
     os.makedirs(os.path.dirname(here.file(plan)))
-    here.compile(model, plan, "--target", "4090+n305", *OPTIONS)
+    here.compile(model, plan, "--target", "4090+raspberry-pi-5", *OPTIONS)
     recorded = here.options(plan)
     here.pastes(here.fails(7, "moert", "logits", plan, *LOGITS))
     here.must("moert", "logits", plan, *LOGITS)
-    assert here.options(plan) == recorded.replace("--target 4090+n305 ", ""), recorded
+    assert here.options(plan) == recorded.replace("--target 4090+raspberry-pi-5 ", ""), recorded
 
 
 @case

@@ -46,7 +46,11 @@ TEST_P(PlacementBelief, IsWhatThePlanAddsUpTo) {
 INSTANTIATE_TEST_SUITE_P(
     Targets, PlacementBelief,
     testing::Values(Case{"4090+xeon"}, Case{"xeon"}, Case{"2x3090+ryzen-7950x"},
+                    Case{"4090+raspberry-pi-5"}, Case{"4090+xeon", 0, "*=gpu0"},
                     Case{"4090+xeon", 1, "blk.*.ffn_experts=cpu0"},
-                    Case{"4090+xeon", 0, "blk.*.ffn_experts=cpu0"}));
+                    Case{"4090+xeon", 0, "blk.*.ffn_experts=cpu0"}),
+    [](const testing::TestParamInfo<Case> &info) {
+      return "Number" + std::to_string(info.index);
+    });
 
 } // namespace
