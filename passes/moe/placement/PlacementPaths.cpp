@@ -224,6 +224,27 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
       }
     };
     addPaths(0);
+    // One by one, experts go to the GPU with their layer's attention, so that
+    // each GPU needs some.
+    for (int count = 2; hasProfile && count <= gpuTotal; ++count) {
+      Selection selection{std::vector<bool>(unitList.size(), false), 0};
+      Division division;
+      for (int gpu = 0; gpu < count; ++gpu) {
+        division.gpus.push_back(gpu);
+        division.shares.push_back(
+            int(budgets.of(size_t(gpu)) / (int64_t(1) << 20)) + 1);
+      }
+      for (auto [index, unit] : llvm::enumerate(unitList))
+        if (unit.kind != PlacementUnit::Experts &&
+            unit.kind != PlacementUnit::Embedding &&
+            llvm::all_of(division.gpus, [&](int gpu) {
+              return unfitGroupOf(int(index), gpu) < 0;
+            })) {
+          selection.units[index] = true;
+          selection.bytes += unit.bytes;
+        }
+      addCandidate(divide(selection, division), 0, candidates);
+    }
     // Where the host is too small, bytes on it have a price: those of a fixed
     // set, relative to the seconds that the host takes for a byte.
     double bytes = 1;
