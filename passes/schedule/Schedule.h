@@ -50,8 +50,7 @@ struct StepTimes {
 
 /// Returns when the tasks end in a step that begins at 0, in seconds. Queues of
 /// devices need the target.
-StepTimes simulate(llvm::ArrayRef<Task> tasks,
-                   llvm::ArrayRef<TaskQueue> queues,
+StepTimes simulate(llvm::ArrayRef<Task> tasks, llvm::ArrayRef<TaskQueue> queues,
                    const TargetDesc &target = {});
 
 } // namespace moec
