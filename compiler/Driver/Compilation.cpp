@@ -560,9 +560,11 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
                         {.architecture = model.architecture(),
                          .tensors = tensors,
                          .target = target,
-                         .ubatch = options.ubatch,
+                         .ubatch = options.ubatch
+                                       ? int64_t(options.ubatch)
+                                       : std::min(kLongUbatch, positions),
                          .context = positions,
-                         .streams = request.streamExperts != 0,
+                         .streams = request.streamExperts > 0,
                          .allowUnmatched = request.allowUnmatchedRules}));
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);

@@ -25,7 +25,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
       {"moe-choose-kv-types", StatusCode::Usage},
       {"moe-size-caches", StatusCode::DoesNotFit},
-      {"moe-choose-nodes", StatusCode::Usage},
+      {"moe-use-nodes", StatusCode::Usage},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-defer-experts", StatusCode::Usage},

@@ -1,6 +1,7 @@
 #include "compiler/Driver/Remedy.h"
 
 #include "compiler/Driver/CommandLine.h"
+#include "compiler/Machine/CostModel/TypicalStep.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ std::optional<NearRequest> shorterSteps(CompileRequest request,
                                         AskedContext context,
                                         const Compiles &compiles,
                                         Suggestion suggestion) {
-  int64_t tokens = std::min(request.ubatch, context.tokens);
+  int64_t tokens =
+      std::min(request.ubatch ? request.ubatch : kUbatch, context.tokens);
   while (tokens > kLeastUbatch) {
     tokens = std::max(tokens / 2, kLeastUbatch);
     request.ubatch = tokens;
@@ -115,7 +117,8 @@ std::optional<NearRequest> lessMemory(const CompileRequest &request,
   CompileRequest least = request;
   least.mla = "auto";
   least.kvType = "q8_0";
-  least.ubatch = std::min(request.ubatch, kLeastUbatch);
+  least.ubatch =
+      request.ubatch ? std::min(request.ubatch, kLeastUbatch) : kLeastUbatch;
   least.context = std::min(context.tokens, kLeastContext);
   least.sequences = 1;
   least.kvBudget = 0;

@@ -202,6 +202,21 @@ static void addCombine(Instructions &list, Operand sums, Value result,
 /// Decompresses K and V of all C + T cached rows in every execution, which
 /// reads W_UK and W_UV again: that makes it expensive for decode. The
 /// decompressed rows are written and read once.
+LogicalResult AlternativesOp::verify() {
+  if (getWays().empty() || getWays().size() != getDevices().size())
+    return emitOpError() << "expected devices for each of " << getWays().size()
+                         << " ways, got " << getDevices().size();
+  for (auto [way, devices] : llvm::zip_equal(getWays(), getDevices())) {
+    auto names = dyn_cast<ArrayAttr>(devices);
+    if (!names || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return emitOpError() << "expected names of devices, got " << devices;
+    if (way.getType() != getType())
+      return emitOpError() << "expected ways of type " << getType() << ", got "
+                           << way.getType();
+  }
+  return success();
+}
+
 Instructions MlaAttentionOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double heads = double(getHeads()), nope = double(getNope());

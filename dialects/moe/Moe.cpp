@@ -226,10 +226,10 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
       {kDeferredAttr, isKind<UnitAttr>, "without a value"},
       {kStreamedAttr, isKind<UnitAttr>, "without a value"},
-      {kRequestSecondsAttr, isKind<FloatAttr>, "a number"},
+      {kStreamingAttr, isKind<StreamingAttr>, "#moe.streaming"},
+      {kOnlyOnAttr, isListOf<StringAttr>, "a list of texts"},
+      {kReasonOnAttr, isKind<DictionaryAttr>, "a dictionary"},
       {kPredictedAttr, isKind<DictionaryAttr>, "a dictionary"},
-      {kSearchCountsAttr, isKind<DenseI64ArrayAttr>, "an array of integers"},
-      {kAttentionOnHostAttr, isKind<UnitAttr>, "without a value"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)

@@ -90,20 +90,19 @@ inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";
 /// A moe.experts with this attribute runs on a device that keeps none of its
 /// matrices and copies them over the link in each step.
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
-/// On a module with devices: the seconds that moe-place-devices predicts for
-/// the request that it optimised the placement for.
-inline constexpr llvm::StringLiteral kRequestSecondsAttr =
-    "moe.request_seconds";
+/// On a module with devices: #moe.streaming, from moe-place-devices for
+/// moe-stream-experts.
+inline constexpr llvm::StringLiteral kStreamingAttr = "moe.streaming";
+/// On ops of a form of attention that only some devices use: their names
+/// (moe.alternatives). The op exists only if attention is on one of them.
+inline constexpr llvm::StringLiteral kOnlyOnAttr = "moe.only_on";
+/// On ops without a device, whose form has other reasons on each: a dictionary
+/// of texts by device. moe-place-devices puts one into moe.reason.
+inline constexpr llvm::StringLiteral kReasonOnAttr = "moe.reason_on";
 /// On a module with devices: a dictionary of the seconds that moe-place-devices
 /// predicts for the typical steps of "decode", its logits included, and of
 /// "prefill". plan-overhead says the same of the plan.
 inline constexpr llvm::StringLiteral kPredictedAttr = "moe.predicted";
-/// On a module: what searches for a placement have cost so far
-/// (passes/moe/placement/SearchCounts.h).
-inline constexpr llvm::StringLiteral kSearchCountsAttr = "moe.search_counts";
-/// On a module: attention is kept on the host (moe-keep-attention-on-host).
-inline constexpr llvm::StringLiteral kAttentionOnHostAttr =
-    "moe.attention_on_host";
 /// On functions: the #moe.phase they are compiled for.
 inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
 /// On the module: model facts (a dictionary), file list, target description.

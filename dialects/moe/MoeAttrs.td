@@ -198,4 +198,17 @@ def Moe_RejectedAttr : Moe_Attr<"Rejected", "rejected"> {
   }];
 }
 
+def Moe_StreamingAttr : Moe_Attr<"Streaming", "streaming"> {
+  let summary = "what streaming the host's experts is predicted to gain";
+  let description = [{
+    `#moe.streaming<from = 1923, streamed = 9.1, kept = 20.3>` on a module with
+    devices: steps of a prompt from `from` tokens on take less time if the host's
+    experts are copied to GPUs, 0 if none do. The longest step takes `streamed`
+    seconds, or `kept` if the experts are kept on the host.
+  }];
+  let parameters = (ins "int64_t":$from, Moe_RealParameter<>:$streamed,
+                        Moe_RealParameter<>:$kept);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 #endif // MOE_DIALECTS_MOE_ATTRS_TD

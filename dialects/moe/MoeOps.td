@@ -320,6 +320,21 @@ def Moe_ExpandValueOp : Moe_ComputeOp<"expand_value"> {
   let assemblyFormat = "$x `,` $wv attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_AlternativesOp : Moe_Op<"alternatives", [Pure]> {
+  let summary = "a value that each device computes in its own way";
+  let description = [{
+    Operand i is computed on `devices[i]`, by ops with `moe.only_on`, which exist
+    only if attention is on one of these. moe-place-devices replaces the result by
+    the operand of the device that it chooses, and erases the other ops.
+    ```mlir
+    %r = moe.alternatives %a, %b {devices = [["gpu0"], ["cpu0"]]} : tensor<?x2048xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Moe_Rows>:$ways, ArrayAttr:$devices);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$ways attr-dict `:` functional-type($ways, $result)";
+}
+
 def Moe_KvStoreOp : Moe_ComputeOp<"kv_store",
     [DeclareOpInterfaceMethods<Moe_CacheOpInterface>]> {
   let summary = "keys and values appended to the cache";

@@ -118,7 +118,7 @@ private:
       weight.erase();
     // The target stays, and what placement predicted: plan-overhead asks them.
     for (StringRef name :
-         {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr, kSearchCountsAttr})
+         {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr})
       module->removeAttr(name);
     return success();
   }

@@ -33,7 +33,7 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
     `decode-tokens`, there is no `@prefill`.
   }];
   let options = [
-    Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
+    Option<"ubatch", "ubatch", "int64_t", "0", "Most tokens of a prefill step; 0: 512, or what moe-place-devices chooses">,
     Option<"context", "ctx", "int64_t", "4096", "Most positions of a sequence">,
     Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
     Option<"sequences", "sequences", "int64_t", "1", "Most sequences that are decoded together">,
@@ -103,11 +103,14 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
     weights are packed (`#moe.transpose`; passes/moe/graph/KeyUpCopy.h), unless
     `weights=reference` or the format has no such gemm.
 
-    `auto` takes the form with the fewest predicted seconds for the phase's
-    typical step, on the device on which attention is expected. A batch takes the
-    form of decode. A remark states the seconds of each form and the weight bytes
-    of folded. Folded weights are not in the model file, so `weights=reference`
-    excludes them.
+    `auto` takes, for each device of the target, the form with the fewest predicted
+    seconds for the phase's typical step there. A batch takes the form of decode. A
+    remark states the seconds of each form and the weight bytes of folded. Folded
+    weights are not in the model file, so `weights=reference` excludes them.
+
+    Where devices get different forms, or a transposed copy on some of them only, all
+    are built: a `moe.alternatives` stands for the result, their ops have
+    `moe.only_on`, and moe-place-devices keeps the one of the device that it chooses.
 
     Invariant: a `moe.mla_attention` is left only where the form is `none`. The
     cache contains latents in every form.
@@ -145,47 +148,19 @@ def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
   let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
 }
 
-def TryPlacementPass : Moe_Pass<"moe-try-placement"> {
-  let summary = "estimate which device each attention gets";
-  let description = [{
-    The form of an attention depends on its device, and what placement counts
-    depends on the form. The pass therefore runs the passes from moe-choose-kv-types
-    to moe-place-devices on copies of the module: in moe-compile with the options
-    of the pipeline, alone with default options.
-
-    Invariant: with a GPU in the target, an attention has as `moe.device` the device
-    that the better trial gave it, if it gave one. Where all attention on the host is
-    predicted to be faster, the module has `moe.attention_on_host`, and every
-    attention has the host. No other op has a device.
-  }];
-}
-
-def KeepAttentionOnHostPass : Moe_Pass<"moe-keep-attention-on-host"> {
-  let summary = "keep attention on the host if a trial found that faster, and tables of model files";
-  let description = [{
-    Invariant: in a module with `moe.attention_on_host`, every op that reads or
-    appends to a KV cache has the host as its device. An op that reads rows of a
-    table from the model file always has. Other ops are unchanged.
-  }];
-}
-
 def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
   let summary = "copy the host's experts to a GPU in long prefill steps";
   let description = [{
     A step of many tokens has much to multiply with each expert: from some length
     on it is faster to copy the experts' matrices over the link and to multiply on
-    the GPU than to multiply on the CPU. passes/moe/placement/ExpertStreaming.h
-    predicts that length. moe-place-devices leaves room for the slots where
-    streaming pays.
+    the GPU than to multiply on the CPU. moe-place-devices finds that length, and
+    leaves room for the slots where streaming pays.
 
     Invariant: `@streamed_prefill` takes the steps of `@prefill` that are at least
     as long; shorter steps stay in `@prefill`. In it the host's experts are on the
     GPU of their layer's router and have `moe.streamed`, if that GPU reads their
-    weights in the layout that the CPU uses and has room for the slots
-    (kernels/cuda/Bring.cuh). The module does not change, and a note gives the
-    reason, where a step would have to be longer than any, where there are no
-    experts to stream, or where streaming never pays; with `stream-experts=0` a
-    note says where streaming would pay.
+    weights in the layout that the CPU uses (kernels/cuda/Bring.cuh). The module does
+    not change if there is nothing to gain, or if a step would have to be longer than any.
   }];
   let options = [
     Option<"streamExperts", "stream-experts", "int64_t", "-1",
@@ -247,28 +222,17 @@ def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
   let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
 }
 
-def ChooseNodesPass : Moe_Pass<"moe-choose-nodes"> {
-  let summary = "choose how a host with several memory nodes stores weights";
+def UseNodesPass : Moe_Pass<"moe-use-nodes"> {
+  let summary = "use a host's memory nodes as the user says";
   let description = [{
     moec::withNodes (compiler/Machine/CostModel/MemoryNodes.h) describes the host
-    for each use of its nodes: each node has the rows that its cores read, pages
-    alternate between nodes, or only one node is used. This pass chooses the use
-    with which placement is predicted to be fastest, or the one that `numa` names.
-    A host with one node does not change.
+    for a use of its nodes. With `auto`, moe-place-devices chooses one.
 
-    Invariant: `node_use` of the host in `moe.target` is the chosen use, and its
-    other numbers are those of a machine that is used in this way. A note lists the
-    alternatives.
+    Invariant: `node_use` of the host in `moe.target` is what `numa` says, and its
+    other numbers are those of a machine that is used in this way.
   }];
   let options = [
     Option<"numa", "numa", "std::string", "\"auto\"", "auto, any, split, interleaved or one">,
-    Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
-           "The request to optimise for", "::mlir::moe::objectiveValues()">,
-    Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
-    Option<"deferExperts", "defer-experts", "int64_t", "0",
-           "Experts per token and layer that moe-defer-experts will defer">,
-    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
-           "Whether weights may be packed, which decides the kernels", "::mlir::moe::weightsModeValues()">,
   ];
 }
 
@@ -283,11 +247,20 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     crossing has the latency of a copy (passes/moe/placement/StepPrediction.h). What is
     compared always contains "all on the host"
     (passes/moe/placement/README.md). Ops that already have
-    a device keep it. If `stream-experts` allows streaming and that makes the request
-    faster, GPUs keep memory free for the slots.
+    a device keep it, and what reads a table of the model file gets the host.
 
-    `optimize-for` defines the request: a prompt of `typical-prompt` tokens, 256
-    generated tokens, or both.
+    Some choices hold for the whole plan. The use of a host's memory nodes: each node
+    has the rows that its cores read, pages alternate between nodes, or only one node is
+    used (compiler/Machine/CostModel/MemoryNodes.h); `node_use` of the host in
+    `moe.target` tells the choice, and a note what was compared. Whether steps of a
+    prompt stream experts, for which GPUs keep memory free, and how long steps are:
+    `moe.streaming` tells moe-stream-experts. Streaming is chosen if that takes 2 %
+    from a request.
+
+    `optimize-for` defines the request: a prompt of `typical-prompt` tokens, or of 256,
+    2048 or 16384 tokens, equally often, 256 generated tokens, or both.
+
+    A `moe.alternatives` is replaced by what its device computes.
 
     Budgets count weights (once per device), the cache of all sequences,
     activations of the largest step, scratch memory and staging of copies.
@@ -299,7 +272,9 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
   let options = [
     Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
            "The request to optimise for", "::mlir::moe::objectiveValues()">,
-    Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
+    Option<"typicalPrompt", "typical-prompt", "int64_t", "0", "Tokens of a typical prompt; 0: several lengths">,
+    Option<"numa", "numa", "std::string", "\"auto\"", "Use of memory nodes: auto, any, split, interleaved or one">,
+    Option<"ubatch", "ubatch", "int64_t", "0", "Most tokens of a prompt's step, as the phases have it; 0: may grow where experts are streamed">,
     Option<"streamExperts", "stream-experts", "int64_t", "0",
            "Tokens of the shortest step that streams experts to the GPU; -1: computed; 0: none">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",

@@ -160,10 +160,9 @@ StringAttr moe::deviceOfResult(Operation *op) {
   return op->getAttrOfType<StringAttr>(kDeviceAttr);
 }
 
-const moec::DeviceDesc &moe::expectedDevice(Operation *attention,
-                                            const moec::TargetDesc &target) {
-  if (auto name = attention->getAttrOfType<StringAttr>(kDeviceAttr))
-    if (const auto *device = target.find(std::string_view(name.getValue())))
-      return *device;
-  return target.gpuCount() ? target.devices.front() : target.host();
+bool moe::existsOn(Operation *op, const moec::DeviceDesc &device) {
+  auto only = op->getAttrOfType<ArrayAttr>(kOnlyOnAttr);
+  return !only || llvm::any_of(only, [&](Attribute name) {
+    return cast<StringAttr>(name).getValue() == StringRef(device.name);
+  });
 }

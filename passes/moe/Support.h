@@ -66,10 +66,8 @@ private:
 /// Returns whether `op` is an attention op that reads a layer's cache.
 bool readsCache(Operation *op);
 
-/// Returns the device on which placement tries to put `attention`: its
-/// moe.device if moe-try-placement set one, else the first GPU, else the host.
-const moec::DeviceDesc &expectedDevice(Operation *attention,
-                                       const moec::TargetDesc &target);
+/// Returns whether `op` exists if attention is on `device` (kOnlyOnAttr).
+bool existsOn(Operation *op, const moec::DeviceDesc &device);
 
 /// Emits an error that the user can fix: `cause` says what is wrong, and `fix`,
 /// a note, says what to do. Errors without such a note are compiler bugs.

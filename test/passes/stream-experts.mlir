@@ -6,7 +6,7 @@
 
 // In prefill steps from some length on, the host's experts are on the GPU of
 // the router; other weights and decode do not change.
-// CHECK: moe.notes = ["experts of 1 layer are streamed to the GPU in steps of 100 tokens or more, through slots of {{.*}}; by the cost model it pays from
+// CHECK: moe.notes = ["experts of 1 layer are streamed to the GPU in steps of 100 tokens or more, through slots of {{.*}}: one of 512 tokens takes 1.0 ms, without that 2.0 ms; it is predicted to pay from 60 tokens"]
 // CHECK-LABEL: func.func @decode
 // CHECK: moe.experts {{.*}}moe.device = "cpu0"
 // CHECK-LABEL: func.func @prefill
@@ -25,16 +25,16 @@
 
 // NONE-NOT: streamed
 
-// The crossover is computed.
-// AUTO: moe.notes = ["experts of 1 layer are streamed to the GPU in steps of [[#FROM:]] tokens or more
-// AUTO: #moe.phase<"prefill", min_tokens = 2, max_tokens = [[#FROM-1]],
-// AUTO: #moe.phase<"streamed_prefill", min_tokens = [[#FROM]]
+// moe-place-devices has computed the crossover.
+// AUTO: moe.notes = ["experts of 1 layer are streamed to the GPU in steps of 60 tokens or more
+// AUTO: #moe.phase<"prefill", min_tokens = 2, max_tokens = 59,
+// AUTO: #moe.phase<"streamed_prefill", min_tokens = 60
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64, memory_bytes = 8388608 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e8 : f64, link_latency = 8.0e-6 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e10 : f64}]}
 
-module attributes {moe.target = #target, moe.model = {architecture = "test", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 8 : i64, experts_used = 4 : i64, parameters = 1 : i64}, moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
+module attributes {moe.target = #target, moe.streaming = #moe.streaming<from = 60, streamed = 1.0e-3, kept = 2.0e-3>, moe.model = {architecture = "test", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 8 : i64, experts_used = 4 : i64, parameters = 1 : i64}, moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
 moe.weight @r : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 64>
 moe.weight @up : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 4096>
 moe.weight @down : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 69632>

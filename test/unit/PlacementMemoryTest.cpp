@@ -47,7 +47,7 @@ public:
   Ladder(mlir::MLIRContext &context, const moec::CompileRequest &request,
          const moec::TargetDesc &target, Objective objective)
       : module_(graphOf(context, request, target)), problem_(*module_, target),
-        times_(problem_, target, requestMix(objective, 1024, 0),
+        times_(problem_, target, requestMix(*module_, objective, 1024, 0),
                /*mayPack=*/true) {}
 
   double place(const moec::TargetDesc &target) const {

@@ -9,6 +9,10 @@
 
 namespace moec {
 
+/// The most tokens of a prompt's step if the user names no other, and with
+/// experts that are streamed (passes/moe/placement/WholePlan.h).
+inline constexpr int64_t kUbatch = 512, kLongUbatch = 4096;
+
 struct TypicalStep {
   int64_t tokens;
   int64_t cached; ///< Positions before the step.

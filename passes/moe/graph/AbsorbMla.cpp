@@ -9,6 +9,7 @@
 #include "passes/moe/kernels/OpSeconds.h"
 
 #include <array>
+#include <map>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_ABSORBMLAPASS
@@ -197,6 +198,19 @@ struct FormCost {
 constexpr std::array kForms = {MlaForm::None, MlaForm::Factored,
                                MlaForm::Folded};
 
+/// How attention runs on some devices.
+struct Way {
+  MlaForm form;
+  KeyUpCopy keyUp;
+  SmallVector<Attribute> devices;                 ///< Names.
+  SmallVector<std::string> reasons, keyUpReasons; ///< By device.
+
+  bool computesTheSame(const Way &other) const {
+    return form == other.form &&
+           (form != MlaForm::Factored || keyUp.copy == other.keyUp.copy);
+  }
+};
+
 struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   using AbsorbMlaPassBase::AbsorbMlaPassBase;
 
@@ -212,18 +226,9 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
       situations.clear();
       any |= !attentions.empty();
-      for (MlaAttentionOp op : attentions) {
-        const moec::DeviceDesc &device = deviceFor(op, *target);
-        op->removeAttr(kDeviceAttr); // Placement chooses the device again.
-        if (failed(rewrite(op, device, table)))
+      for (MlaAttentionOp op : attentions)
+        if (failed(rewrite(op, *target, table)))
           signalPassFailure(); // Goes on, so that every layer is reported.
-      }
-      // Other attention ops lose their expected device too; the passes before
-      // this one have already used it.
-      function.walk([](Operation *op) {
-        if (readsCache(op) && !isa<MlaAttentionOp>(op))
-          op->removeAttr(kDeviceAttr);
-      });
     }
     if (!any && mla != MlaForm::Auto && mla != MlaForm::Unset) {
       (void)userError(getOperation(),
@@ -235,16 +240,6 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   }
 
 private:
-  /// Returns the expected device, or the host if the forms have no kernels on
-  /// that device.
-  static const moec::DeviceDesc &deviceFor(MlaAttentionOp op,
-                                           const moec::TargetDesc &target) {
-    const moec::DeviceDesc &device = expectedDevice(op, target);
-    bool runs = !op.getChosen() ||
-                chooseKernel(moek::OpCode::SparseAttention, device.isa);
-    return runs ? device : target.host();
-  }
-
   /// Returns the situation of the function's typical step on a device. It is
   /// cached, because it sums the weights of all layers.
   const moec::Situation &situationOn(const moec::DeviceDesc &device,
@@ -257,9 +252,10 @@ private:
   }
 
   llvm::DenseMap<const moec::DeviceDesc *, moec::Situation> situations;
-  /// Form in decode, by label. A batch uses the same form, so that it shares
-  /// the weights that are resident for decode.
-  llvm::StringMap<MlaForm> formInDecode;
+  /// Form in decode, by device and label. A batch uses the same form, so that
+  /// it shares the weights that are resident for decode.
+  std::map<std::pair<const moec::DeviceDesc *, std::string>, MlaForm>
+      formInDecode;
 
   MlaForm requestedForm(PhaseAttr phase) {
     MlaForm special = MlaForm::Unset;
@@ -270,7 +266,7 @@ private:
     return special == MlaForm::Unset ? MlaForm(mla) : special;
   }
 
-  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device,
+  LogicalResult rewrite(MlaAttentionOp op, const moec::TargetDesc &target,
                         WeightTable &table) {
     PhaseAttr phase = phaseOf(op);
     if (!phase)
@@ -278,9 +274,7 @@ private:
              << labelOf(op) << " is in a function without " << kPhaseAttr
              << "; run moe-specialize-phases first";
     Attention attention(op);
-    KeyUpCopy keyUp = chooseKeyUpCopy(op, device, weights);
     MlaForm wanted = requestedForm(phase);
-    bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
     if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
       return failure();
     if (wanted == MlaForm::None && op.getChosen())
@@ -289,23 +283,53 @@ private:
                                      "positions, but an indexer chooses which "
                                      "positions this attention reads",
                        "use the factored form");
-    MlaForm chosen = wanted;
+    SmallVector<Way> ways;
+    for (const moec::DeviceDesc &device : target.devices)
+      addWay(wayOn(attention, phase, wanted, device, target, table), ways);
+    for (const Way &way : ways)
+      op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
+                      << ": " << way.reasons.front();
+    apply(attention, ways, table);
+    return success();
+  }
+
+  /// Chooses the form for a device.
+  Way wayOn(const Attention &attention, PhaseAttr phase, MlaForm wanted,
+            const moec::DeviceDesc &device, const moec::TargetDesc &target,
+            WeightTable &table) {
+    MlaAttentionOp op = attention.op;
+    // Attention never gets a device without kernels for it.
+    bool runs = !op.getChosen() ||
+                chooseKernel(moek::OpCode::SparseAttention, device.isa);
+    const moec::DeviceDesc &by = runs ? device : target.host();
+    Way way{wanted, chooseKeyUpCopy(op, by, weights), {}, {}, {}};
     std::string reason;
-    auto decoded = formInDecode.find(labelOf(op));
-    if (!isAuto) {
+    auto decoded = formInDecode.find({&device, labelOf(op)});
+    if (wanted != MlaForm::Auto && wanted != MlaForm::Unset) {
       reason = ("MLA form " + formName(wanted) + " as requested.").str();
     } else if (isBatch(phase.getKind()) && decoded != formInDecode.end()) {
-      chosen = decoded->second;
-      reason = ("MLA form " + formName(chosen) + " as in decode.").str();
+      way.form = decoded->second;
+      reason = ("MLA form " + formName(way.form) + " as in decode.").str();
     } else {
-      chosen = cheapest(attention, keyUp, phase, device, table, reason);
+      way.form = cheapest(attention, way.keyUp, phase, by, table, reason);
     }
-    op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
-                    << ": " << reason;
     if (phase.getKind() == PhaseKind::Decode)
-      formInDecode[labelOf(op)] = chosen;
-    apply(attention, keyUp, chosen, table, reason);
-    return success();
+      formInDecode[{&device, labelOf(op)}] = way.form;
+    way.devices.push_back(StringAttr::get(&getContext(), device.name));
+    way.keyUpReasons.push_back(way.keyUp.reason);
+    way.reasons.push_back(std::move(reason));
+    return way;
+  }
+
+  static void addWay(Way way, SmallVectorImpl<Way> &ways) {
+    for (Way &known : ways)
+      if (known.computesTheSame(way)) {
+        known.devices.push_back(way.devices.front());
+        known.reasons.push_back(way.reasons.front());
+        known.keyUpReasons.push_back(way.keyUpReasons.front());
+        return;
+      }
+    ways.push_back(std::move(way));
   }
 
   LogicalResult checkFoldable(const Attention &attention) {
@@ -404,30 +428,78 @@ private:
     return best->form;
   }
 
-  void apply(const Attention &attention, const KeyUpCopy &keyUp, MlaForm chosen,
-             WeightTable &table, StringRef reason) {
+  void apply(const Attention &attention, ArrayRef<Way> ways,
+             WeightTable &table) {
     MlaAttentionOp op = attention.op;
-    if (chosen == MlaForm::None) {
-      appendReason(op, reason);
-      ++numNone;
-      return;
+    LinearOp projection = attention.project;
+    RopeOp rotation = attention.rotate;
+    Operation *project = projection, *rotate = rotation;
+    SmallVector<Value> results;
+    SmallVector<Attribute> devicesOfWays, projecting;
+    bool projectsAlways = true, keeps = false;
+    for (const Way &way : ways) {
+      FormBuilder forms(attention, way.keyUp, table);
+      results.push_back(forms.build(way.form));
+      if (way.form == MlaForm::None)
+        forms.created.push_back(op);
+      keeps |= way.form == MlaForm::None;
+      bool folds = way.form == MlaForm::Folded;
+      projectsAlways &= !folds;
+      if (!folds)
+        llvm::append_range(projecting, way.devices);
+      for (Operation *made : forms.created) {
+        if (isa<CostOpInterface>(made))
+          giveReasons(made, way);
+        if (ways.size() > 1)
+          made->setAttr(kOnlyOnAttr,
+                        ArrayAttr::get(&getContext(), way.devices));
+      }
+      (way.form == MlaForm::None ? numNone
+       : folds                   ? numFolded
+                                 : numFactored) += 1;
+      if (way.form == MlaForm::Factored && forms.computed.weight)
+        ++numTransposed;
+      devicesOfWays.push_back(ArrayAttr::get(&getContext(), way.devices));
     }
-    (chosen == MlaForm::Folded ? numFolded : numFactored) += 1;
-    FormBuilder forms(attention, keyUp, table);
-    op.getResult().replaceAllUsesWith(forms.build(chosen));
-    for (Operation *made : forms.created) {
-      if (isa<CostOpInterface>(made))
-        appendReason(made, reason);
-      if (isa<AbsorbQueryOp>(made) && !keyUp.reason.empty())
-        appendReason(made, keyUp.reason);
+    // Only the folded form replaces the projection and its rotation.
+    bool projectsNever = projecting.empty();
+    if (!projectsAlways && !projectsNever)
+      for (Operation *made : {project, rotate})
+        made->setAttr(kOnlyOnAttr, ArrayAttr::get(&getContext(), projecting));
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    if (ways.size() > 1) {
+      auto all = builder.create<AlternativesOp>(
+          op.getLoc(), op.getResult().getType(), results,
+          builder.getArrayAttr(devicesOfWays));
+      op.getResult().replaceAllUsesExcept(all.getResult(), all);
+    } else if (!keeps) {
+      op.getResult().replaceAllUsesWith(results.front());
     }
-    if (chosen == MlaForm::Factored && forms.computed.weight)
-      ++numTransposed;
-    op.erase();
-    if (chosen == MlaForm::Folded) {
-      attention.rotate->erase();
-      attention.project->erase();
+    if (!keeps)
+      op.erase();
+    if (projectsNever) {
+      rotate->erase();
+      project->erase();
     }
+  }
+
+  /// Says why the op has this form, on whichever device it will be.
+  static void giveReasons(Operation *op, const Way &way) {
+    SmallVector<NamedAttribute> reasons;
+    for (auto [device, form, keyUp] :
+         llvm::zip_equal(way.devices, way.reasons, way.keyUpReasons)) {
+      std::string text = form;
+      if (isa<AbsorbQueryOp>(op) && !keyUp.empty())
+        text += " " + keyUp;
+      reasons.emplace_back(cast<StringAttr>(device),
+                           StringAttr::get(op->getContext(), text));
+    }
+    if (llvm::all_equal(llvm::map_range(
+            reasons, [](NamedAttribute reason) { return reason.getValue(); })))
+      return appendReason(
+          op, cast<StringAttr>(reasons.front().getValue()).getValue());
+    op->setAttr(kReasonOnAttr, DictionaryAttr::get(op->getContext(), reasons));
   }
 };
 

@@ -37,7 +37,8 @@ struct SpecializePhases
     // A step cannot have more tokens of a sequence than the context has
     // positions.
     int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
-    int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
+    int64_t prefillMax =
+        std::min(ubatch ? int64_t(ubatch) : moec::kUbatch, int64_t(context));
     clonePhase(forward, nameOf(PhaseKind::Decode), 1, decodeMax);
     if (sequences > 1)
       clonePhase(forward, nameOf(PhaseKind::Batch), 2, sequences, sequences);
@@ -60,7 +61,7 @@ private:
     struct {
       StringRef name;
       int64_t value;
-    } const positive[] = {{"ubatch", ubatch},
+    } const positive[] = {{"ubatch", ubatch ? int64_t(ubatch) : 1},
                           {"context", context},
                           {"decode-tokens", decodeTokens}};
     for (const auto &option : positive)

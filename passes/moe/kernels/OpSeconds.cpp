@@ -10,7 +10,8 @@ moec::Situation moe::situationOf(func::FuncOp function, TypicalStep step,
                                  const moec::DeviceDesc &device) {
   double bytes = 0;
   function.walk([&](CostOpInterface op) {
-    bytes += double(op.getResidentWeightBytes());
+    if (existsOn(op, device))
+      bytes += double(op.getResidentWeightBytes());
   });
   return {step.tokens, step.cached, moec::stayInCache(bytes, device),
           sequencesOf(function, step.tokens)};

@@ -50,25 +50,9 @@ static void addPlacement(OpPassManager &manager,
       options.cpuMoeLayers != 0 || options.gpuLayers >= 0)
     manager.addPass(
         createApplyRulesPass(optionsFor<ApplyRulesPassOptions>(options)));
-  manager.addPass(createKeepAttentionOnHostPass());
-  manager.addPass(
-      createChooseNodesPass(optionsFor<ChooseNodesPassOptions>(options)));
+  manager.addPass(createUseNodesPass(optionsFor<UseNodesPassOptions>(options)));
   manager.addPass(
       createPlaceDevicesPass(optionsFor<PlaceDevicesPassOptions>(options)));
-}
-
-OpPassManager moe::defaultPlacement() {
-  OpPassManager placement(ModuleOp::getOperationName());
-  addPlacement(placement, CompileOptions());
-  return placement;
-}
-
-/// Returns whether passes before placement need the device of attention: for
-/// the form of attention, or for a transposed copy of W_UK.
-static bool dependsOnDevices(const CompileOptions &options) {
-  bool transposes = options.mla == MlaForm::Factored &&
-                    options.weights != WeightsMode::Reference;
-  return options.mla == MlaForm::Auto || transposes;
 }
 
 void moe::buildCompilePipeline(OpPassManager &manager,
@@ -78,11 +62,6 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   if (options.context == 0)
     phases.context = SpecializePhasesPassOptions().context;
   manager.addPass(createSpecializePhasesPass(phases));
-  if (dependsOnDevices(options)) {
-    OpPassManager trial(ModuleOp::getOperationName());
-    addPlacement(trial, options);
-    manager.addPass(createTryPlacementPass(trial));
-  }
   addPlacement(manager, options);
   auto stream = optionsFor<StreamExpertsPassOptions>(options);
   stream.streamSource = options.streamSource;

@@ -82,12 +82,6 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       llvm::cl::desc("The line that sets stream-experts, if a file does")};
 };
 
-/// Creates moe-try-placement with `placement`, the passes from a graph with
-/// phases to one with devices.
-std::unique_ptr<Pass> createTryPlacementPass(OpPassManager placement);
-/// Returns those passes with default options.
-OpPassManager defaultPlacement();
-
 /// Adds all passes on the `moe` dialect, from the model graph to the placed
 /// graph. The module needs moe.model, moe.files and moe.target.
 void buildCompilePipeline(OpPassManager &manager,

@@ -1,12 +1,13 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/AlternativeSeconds.h"
-#include "passes/moe/placement/ExpertStreaming.h"
+#include "passes/moe/placement/NodeUses.h"
 #include "passes/moe/placement/PlacementReasons.h"
-#include "passes/moe/placement/SearchCounts.h"
+#include "passes/moe/placement/WholePlan.h"
 #include "runtime/base/Text.h"
 
 #include <limits>
@@ -35,7 +36,10 @@ std::string describe(const DeviceUse &use, int64_t kvRows) {
          std::to_string(kvRows) + " positions, " +
          formatCapacity(double(use.activations)) + " of activations, " +
          formatCapacity(double(use.scratch + use.staging)) +
-         " of scratch and staging";
+         " of scratch and staging" +
+         (use.slots ? ", " + formatCapacity(double(use.slots)) +
+                          " of slots for streamed experts"
+                    : "");
 }
 
 struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
@@ -47,178 +51,69 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     if (failed(target) || failed(checkPhases(module)) ||
         failed(checkPlaced(module, *target)))
       return signalPassFailure();
-
-    PlacementProblem problem(module, *target);
-    StepPrediction times(problem, *target, mixOf(), mayPack());
-    PlacementSearch search(problem, *target, times);
-    Choice choice = search.run();
-    int64_t searches = 1;
-    if (failed(checkFit(module, *target, problem, choice)))
+    auto targets = withNodeUses(module, *target, numa);
+    if (failed(targets))
       return signalPassFailure();
-    moec::TargetDesc reducedTarget = *target;
-    std::optional<PlacementSearch> beside;
-    double seconds = choice.predicted.request;
-    if (leaveSlots(module, reducedTarget)) {
-      seconds = streamedSeconds(module, *target, problem, choice);
-      Choice other;
-      // How much the activations grow is only known for a given choice.
-      constexpr int kTries = 5;
-      for (int i = 0; i < kTries; ++i) {
-        beside.emplace(problem, reducedTarget, times);
-        other = beside->run();
-        ++searches;
-        if (!other.fits ||
-            !leaveMore(module, *target, problem, other, reducedTarget))
-          break;
-      }
-      double others = streamedSeconds(module, *target, problem, other);
-      if (other.fits && others < seconds) {
-        choice = std::move(other);
-        seconds = others;
-      } else {
-        beside.reset();
-      }
-    }
-    SearchCounts(searches, problem, times).addTo(module);
-    recordPredicted(module, choice);
-    module->setAttr(kRequestSecondsAttr,
-                    Builder(module).getF64FloatAttr(seconds));
-    const PlacementSearch &used = beside ? *beside : search;
-    record(problem, beside ? reducedTarget : *target, times, used, choice);
-    report(module, *target, problem, times, used, choice);
+    module.walk([&](FileRowsOpInterface op) { keepTable(op, *target); });
+
+    const PlacementOptions options{optimizeFor, typicalPrompt, deferExperts,
+                                   mayPack(),   streamExperts, ubatch};
+    std::string compared;
+    SearchCounts counts;
+    const std::unique_ptr<WholePlan> plan =
+        chooseWholePlan(module, *targets, options, counts, compared);
+    const Choice &choice = plan->choice;
+    if (failed(checkFit(module, plan->target, plan->problem, choice)))
+      return signalPassFailure();
+    if (plan->target.host().nodeUse != target->host().nodeUse)
+      recordNodeUse(module, plan->target,
+                    " (predicted for a request: " + compared + ")");
+    recordPredicted(module, *plan);
+    record(plan->problem, plan->target, plan->times, plan->search, choice);
+    report(module, *plan, options, counts);
     WeightTable weights(module);
     for (const ExpertSplit &split : choice.splits)
-      divide(problem, *target, split, choice, weights);
+      divide(plan->problem, plan->target, split, choice, weights);
+    eraseAbsent(module, plan->problem, choice, weights);
   }
 
 private:
   bool mayPack() const { return weights != WeightsMode::Reference; }
 
-  RequestMix mixOf() const {
-    return requestMix(optimizeFor, typicalPrompt, deferExperts);
-  }
-
   /// Records the seconds of steps that the plan adds up too: typical ones.
-  void recordPredicted(ModuleOp module, const Choice &choice) const {
+  static void recordPredicted(ModuleOp module, const WholePlan &plan) {
     Builder builder(module);
-    SmallVector<NamedAttribute> predicted;
-    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-      PhaseAttr phase = phaseOf(function);
-      double seconds = 0;
-      if (phase.getKind() == PhaseKind::Decode && phase.getMaxTokens() == 1)
-        seconds = choice.predicted.decode;
-      if (phase.getKind() == PhaseKind::Prefill &&
-          promptSteps(mixOf().prompt, phase).tokens == phase.getMaxTokens())
-        seconds = choice.predicted.prefill;
-      if (seconds > 0)
-        predicted.push_back(builder.getNamedAttr(
-            phase.getName().getValue(), builder.getF64FloatAttr(seconds)));
-    }
-    module->setAttr(kPredictedAttr, builder.getDictionaryAttr(predicted));
-  }
-
-  /// Reserves the bytes that streamed experts need on each GPU. Returns whether
-  /// there are any.
-  bool leaveSlots(ModuleOp module, moec::TargetDesc &target) const {
-    func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
-    if (streamExperts == 0 || !prefill)
-      return false;
-    bool any = false;
-    for (moec::DeviceDesc &device : target.devices) {
-      if (device.kind != moec::DeviceKind::Cuda)
-        continue;
-      int64_t bytes =
-          ExpertStreaming::mostBytes(prefill, target.host(), device);
-      device.reservedBytes += uint64_t(bytes);
-      any |= bytes > 0;
-    }
-    return any;
-  }
-
-  ExpertStreaming streamingOf(ModuleOp module, const moec::TargetDesc &target,
-                              const PlacementProblem &problem,
-                              const Choice &choice) const {
-    return ExpertStreaming(
-        findPhase(module, PhaseKind::Prefill),
-        [&](Operation *op) -> const moec::DeviceDesc * {
-          int group = problem.groupOf(op);
-          bool isHot =
-              llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
-                return split.group == group && !areLeadingExperts(split.chosen);
-              });
-          return group < 0 || isHot ? nullptr
-                                    : &target.devices[choice.assignment[group]];
-        },
-        weights != WeightsMode::Reference);
-  }
-
-  /// Returns the bytes that each device lacks if the choice's experts are
-  /// streamed: for the slots, the biases and scales, and the activations of the
-  /// ops that move to the GPU.
-  static std::vector<int64_t> lacking(const moec::TargetDesc &target,
-                                      const PlacementProblem &problem,
-                                      const Choice &choice,
-                                      const ExpertStreaming &streaming) {
-    std::vector<int64_t> kept(target.devices.size()), slots(kept), lack(kept);
-    auto there = choice.assignment;
-    for (const ExpertStreaming::Candidate &c : streaming.all()) {
-      auto gpu = size_t(c.gpu - target.devices.data());
-      kept[gpu] += ExpertStreaming::keptBytes(c.op);
-      slots[gpu] = std::max(slots[gpu], ExpertStreaming::slotBytes(c.op));
-      there[problem.groupOf(c.op)] = int(gpu);
-    }
-    std::vector<DeviceUse> streamed = problem.memoryUse(there, choice.splits);
-    for (size_t i = 0; i < lack.size(); ++i) {
-      if (slots[i] == 0)
-        continue;
-      DeviceUse use = choice.use[i];
-      use.activations = std::max(use.activations, streamed[i].activations);
-      use.staging = std::max(use.staging, streamed[i].staging);
-      lack[i] =
-          std::max<int64_t>(0, use.total() + kept[i] + slots[i] -
-                                   int64_t(target.devices[i].budgetBytes()));
-    }
-    return lack;
-  }
-
-  /// Shrinks each device's budget in `reducedTarget` to what the choice uses
-  /// minus what it lacks. Returns false if nothing is lacking.
-  bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
-                 const PlacementProblem &problem, const Choice &choice,
-                 moec::TargetDesc &reducedTarget) const {
-    std::vector<int64_t> lack = lacking(
-        target, problem, choice, streamingOf(module, target, problem, choice));
-    for (auto [device, use, bytes] :
-         llvm::zip_equal(reducedTarget.devices, choice.use, lack))
-      if (bytes > 0)
-        device.reservedBytes +=
-            uint64_t(int64_t(device.budgetBytes()) - use.total() + bytes);
-    return llvm::any_of(lack, [](int64_t bytes) { return bytes > 0; });
-  }
-
-  /// Returns the predicted seconds of the request, with experts streamed in the
-  /// steps that are long enough. If streaming is requested, whatever it costs,
-  /// its cost is no reason to place ops so that it cannot be done: a loss is
-  /// left out, and the result is infinity if no experts on the CPU can be
-  /// streamed or a GPU has no room for the slots.
-  double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
-                         const PlacementProblem &problem,
-                         const Choice &choice) const {
-    constexpr double never = std::numeric_limits<double>::infinity();
-    const bool isAsked = streamExperts > 0;
-    ExpertStreaming streaming = streamingOf(module, target, problem, choice);
-    for (int64_t bytes : lacking(target, problem, choice, streaming))
-      if (bytes > 0)
-        return isAsked ? never : choice.predicted.request;
-    if (isAsked && streaming.empty() && !streaming.obstacle().empty())
-      return never;
-    func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
-    PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
-    if (streaming.empty() || steps.tokens < streamExperts)
-      return choice.predicted.request;
-    ExpertStreaming::Seconds seconds = streaming.secondsOf(steps.tokens);
-    double saved = std::max(0., seconds.host - seconds.streamed);
-    return choice.predicted.request - steps.count * saved;
+    const StepPrediction::Prediction &predicted = plan.choice.predicted;
+    SmallVector<NamedAttribute> seconds;
+    auto add = [&](StringRef phase, double value) {
+      if (value > 0)
+        seconds.push_back(
+            builder.getNamedAttr(phase, builder.getF64FloatAttr(value)));
+    };
+    if (func::FuncOp decode = findPhase(module, PhaseKind::Decode);
+        decode && phaseOf(decode).getMaxTokens() == 1)
+      add(nameOf(PhaseKind::Decode), predicted.decode);
+    const Streaming &streaming = plan.problem.streaming();
+    auto longest = [&](bool streams) {
+      return plan.times.longestStep(plan.choice.assignment, plan.choice.splits,
+                                    streams);
+    };
+    const int64_t pays = streaming.from == 0
+                             ? 0
+                             : plan.times.streamsFrom(plan.choice.assignment,
+                                                      plan.choice.splits);
+    const int64_t from = streaming.must ? streaming.from : pays;
+    if (func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
+        prefill && plan.times.longestTokens() == plan.stepTokens)
+      add(nameOf(from > phaseOf(prefill).getMinTokens()
+                     ? PhaseKind::StreamedPrefill
+                     : PhaseKind::Prefill),
+          longest(from > 0));
+    module->setAttr(kPredictedAttr, builder.getDictionaryAttr(seconds));
+    if (streaming.from != 0)
+      module->setAttr(kStreamingAttr,
+                      StreamingAttr::get(module.getContext(), pays,
+                                         longest(true), longest(false)));
   }
 
   LogicalResult checkPhases(ModuleOp module) {
@@ -309,12 +204,15 @@ private:
     PlacementReasons reasons(problem, target, times, search, choice);
     AlternativeSeconds seconds(mayPack());
     for (auto [index, group] : llvm::enumerate(problem.groups())) {
+      if (choice.assignment[index] == kAbsent)
+        continue;
       const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
       std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
       std::map<int, std::string> rejected = reasons.against(int(index));
       for (Operation *op : group.ops) {
         op->setAttr(kDeviceAttr,
                     StringAttr::get(op->getContext(), device.name));
+        takeReason(op, device);
         if (group.device < 0)
           appendReason(op, reason);
         for (const auto &[other, why] : rejected)
@@ -322,6 +220,68 @@ private:
         (device.kind == moec::DeviceKind::Cuda ? numGpu : numHost) += 1;
       }
     }
+  }
+
+  /// Keeps the reason that an op's form has on its device.
+  static void takeReason(Operation *op, const moec::DeviceDesc &device) {
+    auto reasons = op->getAttrOfType<DictionaryAttr>(kReasonOnAttr);
+    if (!reasons)
+      return;
+    op->removeAttr(kReasonOnAttr);
+    std::string placed;
+    if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))
+      placed = reason.str();
+    op->removeAttr(kReasonAttr);
+    if (auto reason = reasons.getAs<StringAttr>(device.name))
+      appendReason(op, reason.getValue());
+    if (!placed.empty())
+      appendReason(op, placed);
+  }
+
+  /// Puts each attention's form on its device in place of the alternatives, and
+  /// erases the ops and computed weights of others.
+  static void eraseAbsent(ModuleOp module, const PlacementProblem &problem,
+                          const Choice &choice, WeightTable &weights) {
+    auto isAbsent = [&](Operation *op) {
+      int group = problem.groupOf(op);
+      return group >= 0 && choice.assignment[group] == kAbsent;
+    };
+    module.walk([&](AlternativesOp op) {
+      for (Value way : op.getWays())
+        if (!isAbsent(way.getDefiningOp()))
+          op.getResult().replaceAllUsesWith(way);
+      op.erase();
+    });
+    SmallVector<Operation *> made;
+    module.walk([&](Operation *op) {
+      if (op->removeAttr(kOnlyOnAttr))
+        made.push_back(op);
+    });
+    llvm::SetVector<WeightOp> computed;
+    // Users come after what they use.
+    for (Operation *op : llvm::reverse(made)) {
+      auto weight = dyn_cast<WeightRefOp>(op);
+      if (weight && weight->use_empty())
+        computed.insert(weights.of(weight));
+      if (isAbsent(op) || (weight && weight->use_empty()))
+        op->erase();
+    }
+    module.walk([&](WeightRefOp op) { computed.remove(weights.of(op)); });
+    for (WeightOp weight : computed)
+      weights.erase(weight);
+  }
+
+  /// The model file, of which the op reads rows, is the host's.
+  static void keepTable(FileRowsOpInterface op,
+                        const moec::TargetDesc &target) {
+    const std::string &host = target.host().name;
+    auto type = cast<RankedTensorType>(op.getFileTable().getType());
+    op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), host));
+    appendReason(op, "On " + host + ": the model file has its table of " +
+                         formatCapacity(double(getTensorBytes(type))) +
+                         ", which is not in memory; a token reads " +
+                         Twine(int64_t(fileReadsOf(op))) +
+                         " rows of it, each a page of the disk or more.");
   }
 
   /// Slices a layer's experts; the rest stays on the group's device.
@@ -378,9 +338,15 @@ private:
     }
   }
 
-  void report(ModuleOp module, const moec::TargetDesc &target,
-              const PlacementProblem &problem, const StepPrediction &times,
-              const PlacementSearch &search, const Choice &choice) {
+  void report(ModuleOp module, const WholePlan &plan,
+              const PlacementOptions &options, const SearchCounts &counts) {
+    const moec::TargetDesc &target = plan.target;
+    const PlacementProblem &problem = plan.problem;
+    const StepPrediction &times = plan.times;
+    const PlacementSearch &search = plan.search;
+    const Choice &choice = plan.choice;
+    const RequestMix mix =
+        requestMix(module, options.objective, options.typicalPrompt, 0);
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
       module.emitRemark() << device.name << ": "
                           << formatCapacity(double(use.total())) << " of "
@@ -388,7 +354,9 @@ private:
                           << ": " << describe(use, problem.kvRows());
     if (target.gpuCount() == 0)
       return;
-    reportCounts(module);
+    module.emitRemark() << "searches for a placement: " << counts.searches
+                        << "; steps simulated: " << counts.simulations
+                        << "; memory checks: " << counts.memoryChecks;
     reportUnfit(module, target, problem, search);
     for (const moec::DeviceDesc &device : target.devices)
       if (device.sharesMemory)
@@ -411,20 +379,11 @@ private:
     module.emitRemark() << transfers.count << " copies between devices take "
                         << formatSeconds(transfers.seconds)
                         << " per decoded token";
-    module.emitRemark() << "predicted " << textOf(choice.predicted)
+    module.emitRemark() << "predicted " << textOf(choice.predicted, mix)
                         << "; with all on " << target.host().name << " "
-                        << alternative(search.allOnHost(), problem, times,
-                                       search)
+                        << alternative(search.allOnHost(), plan, mix)
                         << "; with experts alone there "
-                        << alternative(search.classicSplit(), problem, times,
-                                       search);
-  }
-
-  static void reportCounts(ModuleOp module) {
-    SearchCounts counts(module);
-    module.emitRemark() << "searches for a placement: " << counts.searches
-                        << "; steps simulated: " << counts.simulations
-                        << "; memory checks: " << counts.memoryChecks;
+                        << alternative(search.classicSplit(), plan, mix);
   }
 
   /// Reports the first part of the model that the GPU has no kernel for.
@@ -442,24 +401,22 @@ private:
   }
 
   /// Describes another placement for comparison, and whether it would fit.
-  std::string alternative(const PlacementProblem::Assignment &assignment,
-                          const PlacementProblem &problem,
-                          const StepPrediction &times,
-                          const PlacementSearch &search) const {
-    return textOf(times.predict(assignment)) +
-           (search.fits(problem.memoryUse(assignment))
+  static std::string alternative(const PlacementProblem::Assignment &assignment,
+                                 const WholePlan &plan, const RequestMix &mix) {
+    return textOf(plan.times.predict(assignment), mix) +
+           (plan.search.fits(plan.problem.memoryUse(assignment))
                 ? ""
                 : " (which does not fit)");
   }
 
-  std::string textOf(const StepPrediction::Prediction &predicted) const {
+  static std::string textOf(const StepPrediction::Prediction &predicted,
+                            const RequestMix &mix) {
     std::string text;
     if (predicted.decode > 0)
       text = formatSeconds(predicted.decode) + " a decoded token";
     if (predicted.prompt > 0)
       text += (text.empty() ? "" : ", ") + formatSeconds(predicted.prompt) +
-              " a prompt of " +
-              moert::counted(uint64_t(typicalPrompt), "token");
+              " " + describePrompts(mix);
     return text;
   }
 

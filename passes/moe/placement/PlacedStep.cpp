@@ -18,15 +18,17 @@ struct Placed {
   int residual = -1; ///< A value that it adds to its result.
   double share = 1;  ///< Of the node's work.
   bool isDivided = false, isSum = false, isGone = false;
+  bool streams = false; ///< Its experts are copied over the link.
 };
 
 class Placer {
 public:
   Placer(const StepGraph &graph, const moec::TargetDesc &target,
-         ArrayRef<int> assignment, ArrayRef<const ExpertSplit *> splitOf)
+         ArrayRef<int> assignment, ArrayRef<const ExpertSplit *> splitOf,
+         ArrayRef<int> streamed)
       : graph(graph), target(target), assignment(assignment), splitOf(splitOf),
-        devices(int(target.devices.size())), host(devices - 1),
-        queues(graph.maxTokens > 8 ? 2 * devices : devices),
+        streamed(streamed), devices(int(target.devices.size())),
+        host(devices - 1), queues(graph.maxTokens > 8 ? 2 * devices : devices),
         regionAlias(graph.alias) {}
 
   PlacedStep run() {
@@ -63,12 +65,19 @@ private:
     for (const StepGraph::Node &node : graph.nodes) {
       const ExpertSplit *split = splitFor(node.group);
       int device = node.group < 0 ? host : assignment[size_t(node.group)];
+      if (device == kAbsent)
+        continue;
+      bool streams = node.group >= 0 && !streamed.empty() &&
+                     streamed[size_t(node.group)] != kAbsent;
+      if (streams)
+        device = streamed[size_t(node.group)];
       int result = node.results.empty() ? -1 : node.results.front();
       if (!split || node.experts != node.group) {
         placed.push_back({&node,
                           split && !node.isDeferred ? split->device : device,
                           node.reads, result, -1, 1,
                           splitFor(node.experts) != nullptr, node.isSum});
+        placed.back().streams = streams;
         continue;
       }
       int first = newValue(graph.values[size_t(result)]);
@@ -79,6 +88,7 @@ private:
           node.isDeferred ? result : newValue(graph.values[size_t(result)]);
       placed.push_back(
           {&node, device, node.reads, rest, -1, 1 - split->share, true});
+      placed.back().streams = streams;
       if (!node.isDeferred)
         placed.push_back({nullptr,
                           split->device,
@@ -92,15 +102,26 @@ private:
     valueAlias.assign(valueCount(), -1);
     producers.assign(valueCount(), -1);
     useCounts.assign(valueCount(), 0);
+    for (const StepGraph::Choice &choice : graph.choices)
+      valueAlias[size_t(choice.value)] = wayOf(choice);
     for (auto [index, op] : llvm::enumerate(placed)) {
       for (int read : op.reads)
-        ++useCounts[size_t(read)];
+        ++useCounts[size_t(find(read))];
       if (op.result >= 0)
         producers[size_t(op.result)] = int(index);
       if (op.node)
         for (int other : ArrayRef(op.node->results).drop_front(op.result >= 0))
           producers[size_t(other)] = int(index);
     }
+  }
+
+  /// Returns the value that a choice is in this placement.
+  int wayOf(const StepGraph::Choice &choice) const {
+    return *llvm::find_if(choice.ways, [&](int way) {
+      int node = graph.values[size_t(way)].producer;
+      return node >= 0 &&
+             assignment[size_t(graph.nodes[size_t(node)].group)] != kAbsent;
+    });
   }
 
   int find(int value) const {
@@ -323,6 +344,10 @@ private:
     }
     if (op.residual >= 0 && !pieces.empty())
       seconds += pieces.back().residualSeconds;
+    if (op.streams)
+      seconds = std::max(
+          seconds, moec::transferSeconds(op.share * node.bytes,
+                                         target.devices[size_t(op.device)]));
     double parts = double(own.size() + adds);
     for (const Piece *piece : own) {
       moec::Step step;
@@ -423,6 +448,7 @@ private:
   const moec::TargetDesc &target;
   ArrayRef<int> assignment;
   ArrayRef<const ExpertSplit *> splitOf;
+  ArrayRef<int> streamed;
   int devices, host, queues;
   SmallVector<StepGraph::Activation, 0> extra; ///< Values of divided layers.
   SmallVector<int, 0> regionAlias;
@@ -450,6 +476,7 @@ private:
 PlacedStep moe::placeStep(const StepGraph &graph,
                           const moec::TargetDesc &target,
                           ArrayRef<int> assignment,
-                          ArrayRef<const ExpertSplit *> splitOf) {
-  return Placer(graph, target, assignment, splitOf).run();
+                          ArrayRef<const ExpertSplit *> splitOf,
+                          ArrayRef<int> streamed) {
+  return Placer(graph, target, assignment, splitOf, streamed).run();
 }

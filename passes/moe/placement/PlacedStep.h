@@ -29,10 +29,13 @@ struct PlacedStep {
   }
 };
 
-/// Returns the tasks of a step. `splitOf` has a split, or null, for each group.
+/// Returns the tasks of a step. `splitOf` has a split, or null, for each group,
+/// and `streamed`, if not empty, the GPU to which its experts are copied in the
+/// step, or kAbsent.
 PlacedStep placeStep(const StepGraph &graph, const moec::TargetDesc &target,
                      ArrayRef<int> assignment,
-                     ArrayRef<const ExpertSplit *> splitOf);
+                     ArrayRef<const ExpertSplit *> splitOf,
+                     ArrayRef<int> streamed = {});
 
 } // namespace mlir::moe
 

@@ -1,7 +1,10 @@
 #include "passes/moe/placement/Placement.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/Rings.h"
+#include "passes/moe/graph/SliceExperts.h"
+#include "passes/moe/placement/StreamableExperts.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -11,9 +14,10 @@ using namespace mlir::moe;
 //===----------------------------------------------------------------------===//
 
 PlacementProblem::PlacementProblem(ModuleOp module,
-                                   const moec::TargetDesc &target)
-    : functions(module.getOps<func::FuncOp>()), target(target),
-      weights(module) {
+                                   const moec::TargetDesc &target,
+                                   Streaming streaming)
+    : functions(module.getOps<func::FuncOp>()), target(target), weights(module),
+      streams(streaming) {
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
     mostPositions = std::max(mostPositions, phase.getContextLength());
@@ -25,9 +29,14 @@ PlacementProblem::PlacementProblem(ModuleOp module,
     PhaseAttr phase = phaseOf(function);
     function.walk([&](CostOpInterface op) { addOp(op, phase, known); });
   }
+  for (func::FuncOp function : functions)
+    function.walk([&](AlternativesOp op) { addReaders(op); });
   for (OpGroup &group : groupList)
     for (auto [name, bytes] : group.weights)
       group.weightBytes += bytes;
+  if (func::FuncOp prefill = findPhase(module, PhaseKind::Prefill);
+      prefill && streams.from != 0)
+    addStreamed(prefill);
   numberWeights();
   for (func::FuncOp function : functions)
     addMemory(function);
@@ -37,9 +46,10 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
                              GroupIndex &known) {
   int index = int(groupList.size());
   auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  auto only = op->getAttrOfType<ArrayAttr>(kOnlyOnAttr);
   // An op without a label is a group of its own.
   if (auto label = op->getAttrOfType<LabelAttr>(kLabelAttr))
-    index = known.try_emplace({label, device}, index).first->second;
+    index = known.try_emplace({label, device, only}, index).first->second;
   if (index == int(groupList.size())) {
     groupList.emplace_back();
     groupList.back().label = labelOf(op);
@@ -48,6 +58,9 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
       groupList.back().device =
           int(target.find(std::string_view(device.getValue())) -
               target.devices.data());
+    if (only)
+      for (const moec::DeviceDesc &desc : target.devices)
+        groupList.back().only.push_back(existsOn(op, desc));
   }
   groupIndex[op] = index;
   OpGroup &group = groupList[index];
@@ -77,6 +90,75 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     group.decodeCost += cost;
 }
 
+/// Tells the groups of all ways of an attention which group reads its cache. A
+/// rule places all that read a cache, and they are in one unit otherwise, so
+/// that any of them will do.
+void PlacementProblem::addReaders(AlternativesOp alternatives) {
+  SetVector<Operation *> ops;
+  int reader = -1;
+  auto add = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && op->hasAttr(kOnlyOnAttr))
+      ops.insert(op);
+  };
+  for (Value way : alternatives.getWays())
+    add(way);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (readsCache(ops[i]))
+      reader = groupOf(ops[i]);
+    for (Value operand : ops[i]->getOperands())
+      add(operand);
+  }
+  for (Operation *op : ops)
+    if (int group = groupOf(op); group >= 0)
+      groupList[group].reader = reader;
+}
+
+void PlacementProblem::markAbsent(Assignment &assignment) const {
+  const Assignment devices = assignment;
+  for (auto [index, group] : llvm::enumerate(groupList))
+    if (group.reader >= 0 && !group.existsOn(devices[group.reader]))
+      assignment[index] = kAbsent;
+}
+
+void PlacementProblem::addStreamed(func::FuncOp prefill) {
+  const StreamableExperts streamable(prefill);
+  prefill.walk([&](ExpertsOp op) {
+    Operation *router = op.getIds().getDefiningOp();
+    OpGroup &group = groupList[groupOf(op)];
+    group.router = router ? groupOf(router) : -1;
+    group.slotBytes = StreamableExperts::slotBytes(op);
+    group.keptBytes = StreamableExperts::keptBytes(op);
+    for (const moec::DeviceDesc &device : target.devices)
+      group.streamsTo.push_back(
+          streamable.obstacle(op, target.host(), device).empty());
+  });
+}
+
+bool PlacementProblem::lacksStreaming(const Assignment &assignment) const {
+  if (!streams.must)
+    return false;
+  const std::vector<const ExpertSplit *> none(assignment.size());
+  bool onHost = false;
+  for (int index = 0; index < int(groupList.size()); ++index) {
+    if (streamedTo(index, assignment, none) != kAbsent)
+      return false;
+    onHost |= groupList[index].router >= 0 && assignment[index] == hostIndex();
+  }
+  return onHost;
+}
+
+int PlacementProblem::streamedTo(int index, const Assignment &assignment,
+                                 ArrayRef<const ExpertSplit *> splitOf) const {
+  const OpGroup &group = groupList[index];
+  const ExpertSplit *split = splitOf[index];
+  if (group.router < 0 || assignment[index] != hostIndex() ||
+      (split && !areLeadingExperts(split->chosen)))
+    return kAbsent;
+  int gpu = assignment[group.router];
+  return gpu != kAbsent && group.streamsTo[gpu] ? gpu : kAbsent;
+}
+
 std::pair<StringAttr, int64_t>
 PlacementProblem::residentBytes(Value weight) const {
   WeightOp resident = weights.residentOf(weights.of(weight));
@@ -99,7 +181,7 @@ double PlacementProblem::weightElements() const {
   for (const OpGroup &group : groupList)
     for (Operation *op : group.ops)
       for (Value operand : op->getOperands())
-        if (isWeight(operand) &&
+        if (isWeight(operand) && group.existsOn(hostIndex()) &&
             counted.insert(residentBytes(operand).first).second)
           elements += double(
               cast<RankedTensorType>(operand.getType()).getNumElements());

@@ -26,13 +26,24 @@ using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 /// The ops of one label in all phases: the unit of placement. Attention may
 /// have another form, with other labels, in another phase; such groups are kept
 /// together by their layer. Ops of one label that already have different
-/// devices are separate groups.
+/// devices are separate groups, and so are ops that only some devices have
+/// (moe.only_on).
 struct OpGroup {
   std::string label;
   std::optional<int64_t> layer;
   /// The device that the ops already have, as an index into the target's
   /// devices; -1 lets placement decide.
   int device = -1;
+  /// By device: whether the group exists if `reader`, a group that reads the
+  /// cache, is there; empty: it always does.
+  SmallVector<bool, 0> only;
+  int reader = -1;
+  /// Of a prompt's routed experts that may be streamed (StreamedExperts.h): the
+  /// group of their router, the devices that can read them, and the bytes
+  /// there.
+  int router = -1;
+  SmallVector<bool, 0> streamsTo;
+  int64_t slotBytes = 0, keptBytes = 0;
   SmallVector<Operation *> ops;
   WeightSet weights;
   int64_t weightBytes = 0;
@@ -48,7 +59,14 @@ struct OpGroup {
   double intensity() const {
     return weightBytes ? decodeCost.flops / double(weightBytes) : 0;
   }
+
+  bool existsOn(int attentionDevice) const {
+    return only.empty() || only[size_t(attentionDevice)];
+  }
 };
+
+/// In place of a device: the group does not exist in this placement.
+inline constexpr int kAbsent = -1;
 
 /// Experts of a layer that are on another device than the rest. The rest's
 /// result is copied to that device, which adds the two.
@@ -68,23 +86,32 @@ struct DeviceUse {
   int64_t kv = 0;
   int64_t activations = 0; ///< What the largest phase needs.
   int64_t scratch = 0;     ///< For all CPU workers, or shared by GPU kernels.
+  int64_t slots = 0;       ///< For experts that are copied to the GPU.
   int64_t staging = 0;     ///< Double buffers of copies.
 
   int64_t total() const {
-    return weights + kv + activations + scratch + staging;
+    return weights + kv + activations + scratch + slots + staging;
   }
 };
 
 /// Returns the total of each device.
 std::vector<int64_t> totalsOf(ArrayRef<DeviceUse> use);
 
+/// Whether the host's experts are copied to GPUs in a prompt's long steps.
+struct Streaming {
+  int64_t from = 0;  ///< Tokens of the shortest such step; 0: there is none.
+  bool must = false; ///< Whether only placements count in which some are.
+};
+
 /// The groups of a module, and what placement needs to know about them.
 class PlacementProblem {
 public:
-  /// The device of every group, as an index into the target's devices.
+  /// The device of every group, as an index into the target's devices, or
+  /// kAbsent.
   using Assignment = std::vector<int>;
 
-  PlacementProblem(ModuleOp module, const moec::TargetDesc &target);
+  PlacementProblem(ModuleOp module, const moec::TargetDesc &target,
+                   Streaming streaming = {});
 
   /// Groups in the order in which their labels first appear.
   ArrayRef<OpGroup> groups() const { return groupList; }
@@ -95,6 +122,19 @@ public:
   }
   /// Rows of each layer's cache.
   int64_t kvRows() const { return kvRowCount; }
+
+  /// Marks the groups as absent that do not exist with the attention of
+  /// `assignment`.
+  void markAbsent(Assignment &assignment) const;
+
+  const Streaming &streaming() const { return streams; }
+  /// Returns whether experts have to be streamed and none of the host's are.
+  bool lacksStreaming(const Assignment &assignment) const;
+  /// Returns the GPU to which the group's experts are copied in long steps of a
+  /// prompt, or kAbsent: they are on the host and the router of their layer is
+  /// on a GPU that can read them.
+  int streamedTo(int group, const Assignment &assignment,
+                 ArrayRef<const ExpertSplit *> splitOf) const;
 
   /// Number of weight elements of the model, counting each tensor once.
   double weightElements() const;
@@ -114,9 +154,15 @@ public:
   static int64_t bytesOf(Value value, int64_t tokens);
 
 private:
-  /// Groups by label and device (null without a device).
-  using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
+  /// Groups by label, device and kOnlyOnAttr (null without).
+  using GroupIndex =
+      llvm::DenseMap<std::tuple<Attribute, Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
+  void addReaders(AlternativesOp op);
+  void addStreamed(func::FuncOp prefill);
+  void addStreaming(const Assignment &assignment,
+                    ArrayRef<const ExpertSplit *> splitOf,
+                    std::vector<DeviceUse> &use) const;
   /// Parts of a function's memory that do not depend on the assignment.
   /// Positions are those of ops in the function; group -1 means no group.
   struct ValueMemory {
@@ -152,6 +198,7 @@ private:
   size_t weightCount = 0;
   std::vector<FunctionMemory> functionMemory;
   int64_t kvRowCount = 0;
+  Streaming streams;
   mutable int64_t checks = 0;
   int64_t mostPositions = 0, mostSequences = 1; ///< Per sequence, per step.
 };

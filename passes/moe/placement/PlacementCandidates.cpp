@@ -11,9 +11,12 @@ using namespace mlir::moe;
 double PlacementSearch::savedPerByte(int unit, int gpu) const {
   double saved = 0;
   for (int group : unitList[unit].groups)
-    saved +=
-        times.requestSeconds(group, host) - times.requestSeconds(group, gpu);
-  return saved / double(std::max<int64_t>(1, unitList[unit].bytes));
+    for (int device : {host, gpu})
+      if (problem.groups()[group].existsOn(device))
+        saved +=
+            times.requestSeconds(group, device) * (device == host ? 1 : -1);
+  return saved /
+         double(std::max<int64_t>(1, unitList[unit].bytes[size_t(gpu)]));
 }
 
 /// Returns all ways to write `parts` as a sum of `count` positive numbers.
@@ -45,7 +48,7 @@ std::vector<int> PlacementSearch::divide(const Selection &selection,
     double bytes = 0;
     for (int unit : units)
       if (unit >= 0 && selection.units[unit])
-        bytes += double(unitList[unit].bytes);
+        bytes += double(unitList[unit].leastBytes);
     while (current + 1 < division.gpus.size() && before + bytes / 2 > room)
       room += shareOf(++current);
     before += bytes;
@@ -71,9 +74,9 @@ void PlacementSearch::addCandidate(std::vector<int> unitDevices, double least,
   std::vector<int64_t> bytes = fixedBytes;
   Candidate candidate;
   for (auto [unit, device] : llvm::zip_equal(unitList, unitDevices)) {
-    bytes[device] += unit.bytes;
+    bytes[device] += unit.bytes[size_t(device)];
     if (device != host)
-      candidate.gpuBytes += unit.bytes;
+      candidate.gpuBytes += unit.bytes[size_t(device)];
   }
   // At most `sharedBytes` are counted in several units.
   auto overfills = [&](int device) {
@@ -111,7 +114,7 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
       if (unit >= 0 && !selection.units[unit] &&
           unfitGroupOf(unit, gpus.front()) < 0) {
         selection.units[unit] = true;
-        selection.bytes += unitList[unit].bytes;
+        selection.bytes += unitList[unit].leastBytes;
       }
   };
   auto sortByGain = [&](SmallVector<int> &units) {

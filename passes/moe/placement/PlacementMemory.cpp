@@ -229,11 +229,18 @@ void PlacementProblem::addMemory(func::FuncOp function) {
   FunctionMemory memory;
   auto addValue = [&](Value value, int group, int begin) {
     int64_t bytes = bytesOf(value, tokens);
-    if (bytes == 0)
+    if (bytes == 0 || value.getDefiningOp<AlternativesOp>())
       return;
     ValueMemory known{group, begin, bytes, {}};
+    auto addUsers = [&](Value read) {
+      for (Operation *user : read.getUsers())
+        if (!isa<AlternativesOp>(user))
+          known.users.push_back({groupOf(user), order.lookup(user)});
+    };
+    addUsers(value);
     for (Operation *user : value.getUsers())
-      known.users.push_back({groupOf(user), order.lookup(user)});
+      if (auto all = dyn_cast<AlternativesOp>(user))
+        addUsers(all.getResult());
     memory.values.push_back(std::move(known));
   };
   for (Value argument : body.getArguments())
@@ -277,6 +284,8 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   std::vector<bool> counted(use.size() * weightCount);
   for (auto [index, group] : llvm::enumerate(groupList)) {
     int device = assignment[index];
+    if (device == kAbsent)
+      continue;
     use[device].kv += group.kvBytes;
     // Devices that share a memory read the same bytes.
     size_t memory = target.memoryOf(size_t(device));
@@ -301,7 +310,30 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   }
   for (const FunctionMemory &function : functionMemory)
     addFunction(function, assignment, splitOf, use);
+  if (streams.from != 0)
+    addStreaming(assignment, splitOf, use);
   return use;
+}
+
+/// Adds what the GPUs need for experts that are copied to them: slots, what
+/// they keep of these experts, and the activations of the longest step.
+void PlacementProblem::addStreaming(const Assignment &assignment,
+                                    ArrayRef<const ExpertSplit *> splitOf,
+                                    std::vector<DeviceUse> &use) const {
+  Assignment there = assignment;
+  bool any = false;
+  for (int index = 0; index < int(groupList.size()); ++index) {
+    int gpu = streamedTo(index, assignment, splitOf);
+    if (gpu == kAbsent)
+      continue;
+    use[gpu].weights += groupList[index].keptBytes;
+    use[gpu].slots = std::max(use[gpu].slots, groupList[index].slotBytes);
+    there[index] = gpu;
+    any = true;
+  }
+  for (auto [function, memory] : llvm::zip_equal(functions, functionMemory))
+    if (any && phaseOf(function).getKind() == PhaseKind::Prefill)
+      addFunction(memory, there, splitOf, use);
 }
 
 /// Adds one function. Its activations are those alive at the worst op, plus
@@ -321,10 +353,14 @@ void PlacementProblem::addFunction(const FunctionMemory &function,
   SmallVector<int> lastUse;
   for (const ValueMemory &value : function.values) {
     int home = deviceOf(value.group);
+    if (home == kAbsent)
+      continue;
     lastUse.assign(devices, -1);
     lastUse[home] = value.begin;
     for (auto [group, position] : value.users) {
       int device = deviceOf(group);
+      if (device == kAbsent)
+        continue;
       lastUse[device] = std::max(lastUse[device], position);
       if (group >= 0 && splitOf[group])
         lastUse[splitOf[group]->device] =
@@ -348,6 +384,8 @@ void PlacementProblem::addFunction(const FunctionMemory &function,
       use[device].scratch = std::max(use[device].scratch, scratch);
     };
     int device = deviceOf(op.group);
+    if (device == kAbsent)
+      continue;
     addInside(device, op.inside[device], op.scratch[device]);
     if (const ExpertSplit *split = op.group < 0 ? nullptr : splitOf[op.group]) {
       // Each device has both results and the lists of slots.

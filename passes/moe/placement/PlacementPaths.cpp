@@ -40,7 +40,7 @@ ChainItem PlacementSearch::variantOf(const Layer &layer, int gpu,
       continue;
     if (unit >= 0) {
       item.isAllowed &= unfitGroupOf(unit, gpu) < 0;
-      item.bytes += unitList[unit].bytes;
+      item.bytes += unitList[unit].bytes[size_t(gpu)];
     } else {
       // A run may contain layers whose attention a rule has placed.
       item.isAllowed &= part == Chain::Attention;
@@ -59,7 +59,7 @@ ChainItem PlacementSearch::savedBy(ArrayRef<int> units, int gpu) const {
     if (unfitGroupOf(unit, gpu) >= 0)
       return {};
     devices[unit] = gpu;
-    item.bytes += unitList[unit].bytes;
+    item.bytes += unitList[unit].bytes[size_t(gpu)];
     item.isAllowed = true;
   }
   item.seconds = before - times.predict(assign(devices)).request;
@@ -112,10 +112,12 @@ Chain PlacementSearch::makeChain() const {
     }
     prices.embedding = savedBy(embeddings, gpu);
     prices.head = savedBy(heads, gpu);
+    int64_t slots = 0; // Some experts will stay on the host.
     for (bool withExperts : {false, true}) {
       unsigned parts =
           Chain::Attention | Chain::Dense | (withExperts ? Chain::Experts : 0u);
-      const DeviceUse use = problem.memoryUse(assign(uniform(gpu, parts)))[gpu];
+      DeviceUse use = problem.memoryUse(assign(uniform(gpu, parts)))[gpu];
+      use.slots = slots = std::max(slots, use.slots);
       prices.room[withExperts] = budgets.isSame(size_t(gpu), size_t(host))
                                      ? std::numeric_limits<int64_t>::max() / 2
                                      : budgets.of(size_t(gpu)) -
@@ -241,7 +243,7 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
               return unfitGroupOf(int(index), gpu) < 0;
             })) {
           selection.units[index] = true;
-          selection.bytes += unit.bytes;
+          selection.bytes += unit.leastBytes;
         }
       addCandidate(divide(selection, division), 0, candidates);
     }
@@ -249,7 +251,7 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
     // set, relative to the seconds that the host takes for a byte.
     double bytes = 1;
     for (const PlacementUnit &unit : unitList)
-      bytes += double(unit.bytes);
+      bytes += double(unit.bytes[size_t(host)]);
     double each = candidates.front().predicted.request / bytes;
     for (double price : {0.5, 2., 100.})
       if (llvm::none_of(candidates, [](const Candidate &candidate) {

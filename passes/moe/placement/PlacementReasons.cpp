@@ -98,7 +98,7 @@ std::string PlacementReasons::alternativeText(int unit, int other) {
            problem.groups()[unfit].label + ", and a layer's " +
            nameOf(own.kind).str() + " stays together";
   auto [it, isNew] =
-      verdicts.try_emplace({int(own.kind), device, other, own.bytes});
+      verdicts.try_emplace({int(own.kind), device, other, own.leastBytes});
   if (!isNew)
     return it->second;
   SmallVector<int> alike;

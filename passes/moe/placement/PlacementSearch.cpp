@@ -91,7 +91,12 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
   }
   std::map<int64_t, Layer> byNumber;
   for (auto [index, unit] : llvm::enumerate(unitList)) {
-    sharedBytes += unit.bytes;
+    sharedBytes += bytesOf(unit.groups, [](const OpGroup &) { return true; });
+    for (int device = 0; device <= host; ++device)
+      unit.bytes.push_back(bytesOf(unit.groups, [&](const OpGroup &group) {
+        return group.existsOn(device);
+      }));
+    unit.leastBytes = *llvm::min_element(unit.bytes);
     if (unit.layer)
       byNumber[*unit.layer].units[unit.kind] = int(index);
     else
@@ -103,24 +108,35 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
     layers.push_back(layer);
 }
 
+/// Returns the bytes of the caches and weights of those groups that `counts`
+/// holds for, each weight once.
+int64_t
+PlacementSearch::bytesOf(ArrayRef<int> groups,
+                         function_ref<bool(const OpGroup &)> counts) const {
+  WeightSet known;
+  int64_t bytes = 0;
+  for (int index : groups) {
+    const OpGroup &group = problem.groups()[index];
+    if (!counts(group))
+      continue;
+    bytes += group.kvBytes;
+    for (const auto &weight : group.weights)
+      if (known.insert(weight).second)
+        bytes += weight.second;
+  }
+  return bytes;
+}
+
 void PlacementSearch::addUnit(PlacementUnit::Kind kind,
                               std::optional<int64_t> layer, int group) {
   auto it = llvm::find_if(unitList, [&](const PlacementUnit &unit) {
     return unit.kind == kind && unit.layer == layer;
   });
   if (it == unitList.end()) {
-    unitList.push_back(PlacementUnit{kind, layer, {}, 0});
+    unitList.push_back(PlacementUnit{kind, layer, {}, {}});
     it = std::prev(unitList.end());
   }
-  WeightSet known;
-  for (int other : it->groups)
-    for (const auto &weight : problem.groups()[other].weights)
-      known.insert(weight);
   it->groups.push_back(group);
-  it->bytes += problem.groups()[group].kvBytes;
-  for (const auto &weight : problem.groups()[group].weights)
-    if (known.insert(weight).second)
-      it->bytes += weight.second;
   unitIndex[group] = int(it - unitList.begin());
 }
 
@@ -140,12 +156,14 @@ PlacementSearch::assign(ArrayRef<int> unitDevices) const {
         assignment[index] = assignment[source];
         break;
       }
+  problem.markAbsent(assignment);
   return assignment;
 }
 
 int PlacementSearch::unfitGroupOf(int unit, int device) const {
   for (int group : unitList[unit].groups)
-    if (device != host && !times.canRun(group, device))
+    if (device != host && problem.groups()[group].existsOn(device) &&
+        !times.canRun(group, device))
       return group;
   return -1;
 }
@@ -183,7 +201,7 @@ PlacementSearch::choiceOf(const Candidate &candidate) const {
   choice.assignment = assign(candidate.unitDevices);
   choice.use = problem.memoryUse(choice.assignment);
   choice.predicted = candidate.predicted;
-  choice.fits = fits(choice.use);
+  choice.fits = fits(choice.use) && !problem.lacksStreaming(choice.assignment);
   return choice;
 }
 

@@ -49,7 +49,9 @@ struct PlacementUnit {
   Kind kind;
   std::optional<int64_t> layer;
   SmallVector<int> groups; ///< Groups that have no device yet.
-  int64_t bytes = 0;       ///< Weights and cache.
+  /// Weights and cache on each device: of the groups that exist there.
+  SmallVector<int64_t> bytes;
+  int64_t leastBytes = 0; ///< On any device.
 };
 
 /// Returns the kind's name in messages: "attention", "experts", ...
@@ -138,6 +140,8 @@ private:
   std::vector<int> divide(const Selection &selection,
                           const Division &division) const;
   double savedPerByte(int unit, int gpu) const;
+  int64_t bytesOf(ArrayRef<int> groups,
+                  function_ref<bool(const OpGroup &)> counts) const;
   void addCandidate(std::vector<int> unitDevices, double least,
                     std::vector<Candidate> &into) const;
   Chain makeChain() const;

@@ -23,7 +23,9 @@ StepGraphs::StepGraphs(const moec::TargetDesc &target, bool mayPack,
     function.walk([&](LowerableOpInterface op) {
       Instructions instructions = op.getInstructions({});
       for (const moec::DeviceDesc &device : target.devices)
-        for (const Instruction &instruction : instructions)
+        for (const Instruction &instruction : existsOn(op, device)
+                                                  ? ArrayRef(instructions.all())
+                                                  : ArrayRef<Instruction>())
           for (Value weight : instruction.gemmWeights())
             layouts.addUse(weight, instruction, phaseOf(function), device);
     });
@@ -324,7 +326,16 @@ struct StepGraphs::Builder {
     return pieces;
   }
 
+  void addChoice(AlternativesOp op) {
+    StepGraph::Choice choice{addValue(op.getResult(), -1), {}};
+    for (Value way : op.getWays())
+      choice.ways.push_back(known.lookup(way));
+    graph.choices.push_back(std::move(choice));
+  }
+
   void addOp(Operation &op) {
+    if (auto all = dyn_cast<AlternativesOp>(op))
+      return addChoice(all);
     bool ends = op.hasTrait<OpTrait::IsTerminator>();
     int group = ends ? -1 : all.groupOf(&op);
     auto lowerable = dyn_cast<LowerableOpInterface>(op);

@@ -44,6 +44,11 @@ struct StepGraph {
     std::vector<Pieces> divided = {};
     double bytes = 0; ///< Weights and caches that it reads.
   };
+  /// A value that is one of several others: the one whose node is not absent.
+  struct Choice {
+    int value;
+    SmallVector<int, 3> ways;
+  };
   struct Activation {
     int producer = -1; ///< A node; -1: an argument, on the host.
     double bytes = 0;
@@ -56,6 +61,7 @@ struct StepGraph {
 
   std::vector<Node> nodes;
   std::vector<Activation> values;
+  std::vector<Choice> choices;
   SmallVector<int, 2> arguments; ///< Values.
   int result = -1;               ///< Value that the host gets.
   /// Regions: those of values are even (2 * value), others are odd. `alias` has

@@ -6,6 +6,7 @@
 #include "passes/moe/Support.h"
 #include "passes/moe/kernels/OpSeconds.h"
 #include "passes/moe/placement/PlacedStep.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,23 +14,46 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-RequestMix moe::requestMix(Objective objective, int64_t prompt,
+RequestMix moe::requestMix(ModuleOp module, Objective objective, int64_t prompt,
                            int64_t deferred) {
   constexpr double kGenerated = 256;
-  RequestMix mix{double(prompt), kGenerated, deferred};
-  if (objective == Objective::Decode)
-    mix.prompt = 0;
+  constexpr int64_t kPrompts[] = {256, 2048, 16384};
+  RequestMix mix{{}, kGenerated, deferred};
+  int64_t context = 1;
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (PhaseAttr phase = phaseOf(function))
+      context = std::max(context, phase.getContextLength());
+  if (objective != Objective::Decode)
+    for (int64_t tokens : prompt > 0 ? ArrayRef(prompt) : ArrayRef(kPrompts))
+      mix.prompts.push_back(std::min(tokens, context));
   if (objective == Objective::Prefill)
     mix.generated = 0;
   return mix;
 }
 
-PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
-  if (!(prompt > 0))
-    return {};
-  int64_t tokens = std::clamp<int64_t>(int64_t(prompt), prefill.getMinTokens(),
-                                       prefill.getMaxTokens());
-  return {tokens, std::ceil(prompt / double(tokens))};
+std::string moe::describePrompts(const RequestMix &mix) {
+  if (mix.prompts.size() == 1)
+    return "a prompt of " +
+           moert::counted(uint64_t(mix.prompts.front()), "token");
+  std::string text = "prompts of ";
+  for (auto [i, tokens] : llvm::enumerate(mix.prompts))
+    text += (i == 0                       ? ""
+             : i + 1 < mix.prompts.size() ? ", "
+                                          : " and ") +
+            std::to_string(tokens);
+  return text + " tokens in the mean";
+}
+
+std::map<int64_t, double> moe::promptSteps(const RequestMix &mix,
+                                           PhaseAttr prefill) {
+  std::map<int64_t, double> steps;
+  for (int64_t prompt : mix.prompts) {
+    int64_t tokens =
+        std::clamp(prompt, prefill.getMinTokens(), prefill.getMaxTokens());
+    steps[tokens] +=
+        double(llvm::divideCeil(prompt, tokens)) / double(mix.prompts.size());
+  }
+  return steps;
 }
 
 /// Returns a copy of the module in which generation defers experts, and what
@@ -104,8 +128,11 @@ void StepPrediction::addGraphs(const RequestMix &mix,
   func::FuncOp decode, logits;
   bool hasPrefill = false;
   auto add = [&](func::FuncOp function, int64_t tokens, double steps) {
-    graphs.push_back(
-        {all.build(function, tokens), {}, steps, phaseOf(function).getKind()});
+    graphs.push_back({all.build(function, tokens),
+                      {},
+                      steps,
+                      tokens,
+                      phaseOf(function).getKind()});
   };
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
@@ -117,21 +144,21 @@ void StepPrediction::addGraphs(const RequestMix &mix,
         decode = function;
       if (kind == PhaseKind::Logits)
         logits = function;
-    } else if (kind == PhaseKind::Prefill && mix.prompt > 0) {
-      PromptSteps steps = promptSteps(mix.prompt, phase);
-      add(function, steps.tokens, steps.count);
+    } else if (kind == PhaseKind::Prefill) {
+      for (auto [tokens, count] : promptSteps(mix, phase))
+        add(function, tokens, count);
     }
   }
   if (decode && logits && hasPrefill && target.gpuCount() > 0)
     joined.emplace(
-        Graph{all.build(decode, 1, logits), {}, 0, PhaseKind::Decode});
+        Graph{all.build(decode, 1, logits), {}, 0, 1, PhaseKind::Decode});
   for (func::FuncOp function : problem.phases()) {
     PhaseAttr phase = phaseOf(function);
     if (isOfOneToken(phase)) {
       addSeconds(function, 1, mix.generated, true);
-    } else if (phase.getKind() == PhaseKind::Prefill && mix.prompt > 0) {
-      PromptSteps steps = promptSteps(mix.prompt, phase);
-      addSeconds(function, steps.tokens, steps.count, false);
+    } else if (phase.getKind() == PhaseKind::Prefill) {
+      for (auto [tokens, count] : promptSteps(mix, phase))
+        addSeconds(function, tokens, count, false);
     }
   }
 }
@@ -175,7 +202,8 @@ bool StepPrediction::isJoined(const Assignment &assignment) const {
   if (producer < 0)
     return false;
   int home = deviceOf(size_t(producer));
-  if (target.devices[size_t(home)].kind != moec::DeviceKind::Cuda)
+  if (home == kAbsent ||
+      target.devices[size_t(home)].kind != moec::DeviceKind::Cuda)
     return false;
   bool isRead = false;
   for (auto i = size_t(joined->step.second); i < joined->step.nodes.size(); ++i)
@@ -190,17 +218,30 @@ bool StepPrediction::isJoined(const Assignment &assignment) const {
 
 PlacedStep StepPrediction::placed(const StepGraph &graph,
                                   const Assignment &assignment,
-                                  ArrayRef<ExpertSplit> splits) const {
+                                  ArrayRef<ExpertSplit> splits,
+                                  bool streams) const {
   std::vector<const ExpertSplit *> splitOf(assignment.size());
   for (const ExpertSplit &split : splits)
     splitOf[size_t(split.group)] = &split;
-  return placeStep(graph, target, assignment, splitOf);
+  if (!streams)
+    return placeStep(graph, target, assignment, splitOf);
+  std::vector<int> streamed(assignment.size(), kAbsent);
+  for (size_t group = 0; group < assignment.size(); ++group)
+    streamed[group] = problem.streamedTo(int(group), assignment, splitOf);
+  return placeStep(graph, target, assignment, splitOf, streamed);
+}
+
+bool StepPrediction::mayStream(const Graph &graph) const {
+  return graph.kind == PhaseKind::Prefill && problem.streaming().from != 0 &&
+         graph.tokens >= problem.streaming().from;
 }
 
 double StepPrediction::secondsOf(const Graph &graph,
                                  const Assignment &assignment,
-                                 ArrayRef<ExpertSplit> splits) const {
+                                 ArrayRef<ExpertSplit> splits,
+                                 bool streams) const {
   SmallString<4096> key;
+  key.push_back(char(streams));
   for (const StepGraph::Node &node : graph.step.nodes)
     if (node.group >= 0)
       key.push_back(char(assignment[size_t(node.group)]));
@@ -215,7 +256,8 @@ double StepPrediction::secondsOf(const Graph &graph,
   auto [seconds, isNew] = graph.known.try_emplace(key, 0.0);
   if (isNew) {
     ++simulated;
-    seconds->second = placed(graph.step, assignment, splits).seconds(target);
+    seconds->second =
+        placed(graph.step, assignment, splits, streams).seconds(target);
   }
   return seconds->second;
 }
@@ -231,9 +273,16 @@ StepPrediction::predict(const Assignment &assignment,
       continue; // A part of decoding.
     double seconds =
         secondsOf(isOne && isDecode ? *joined : graph, assignment, splits);
+    bool streams = false;
+    if (mayStream(graph)) {
+      double streamed = secondsOf(graph, assignment, splits, true);
+      streams = streamed <= seconds;
+      seconds = std::min(seconds, streamed);
+    }
     prediction.request += graph.steps * seconds;
     if (graph.kind == PhaseKind::Prefill) {
-      prediction.prefill = seconds;
+      prediction.prefill = seconds; // Graphs are in the order of their tokens.
+      prediction.streams = streams;
       prediction.prompt += graph.steps * seconds;
     } else if (isDecode || graph.kind == PhaseKind::Logits) {
       prediction.decode += seconds;
@@ -256,6 +305,17 @@ std::vector<double> StepPrediction::layerSeconds(const Assignment &assignment,
     ++simulated;
     std::vector<double> ends =
         moec::simulate(step.tasks, step.queues, target).ends;
+    if (mayStream(graph)) {
+      PlacedStep streamed = placed(graph.step, assignment, {}, true);
+      ++simulated;
+      moec::StepTimes times =
+          moec::simulate(streamed.tasks, streamed.queues, target);
+      if (!ends.empty() && streamed.wakeSeconds + times.end <
+                               step.wakeSeconds + llvm::max_element(ends)[0]) {
+        step = std::move(streamed);
+        ends = std::move(times.ends);
+      }
+    }
     std::vector<double> last(layers, 0);
     for (auto [group, end] : llvm::zip_equal(step.groups, ends))
       if (int layer = group < 0 ? -1 : layerOf[size_t(group)]; layer >= 0)
@@ -284,4 +344,46 @@ StepPrediction::transfersPerToken(const Assignment &assignment,
       transfers.seconds += step.copySeconds;
     }
   return transfers;
+}
+
+const StepPrediction::Graph *StepPrediction::longest() const {
+  const Graph *longest = nullptr;
+  for (const Graph &graph : graphs)
+    if (graph.kind == PhaseKind::Prefill)
+      longest = &graph; // They are in the order of their tokens.
+  return longest;
+}
+
+double StepPrediction::longestStep(const Assignment &assignment,
+                                   ArrayRef<ExpertSplit> splits,
+                                   bool streams) const {
+  const Graph *graph = longest();
+  return graph ? secondsOf(*graph, assignment, splits, streams) : 0;
+}
+
+int64_t StepPrediction::streamsFrom(const Assignment &assignment,
+                                    ArrayRef<ExpertSplit> splits) const {
+  const Graph *graph = longest();
+  if (!graph || problem.streaming().from == 0)
+    return 0;
+  func::FuncOp prefill =
+      *llvm::find_if(problem.phases(), [](func::FuncOp function) {
+        return phaseOf(function).getKind() == PhaseKind::Prefill;
+      });
+  StepGraphs all(target, mayPack, problem.phases(),
+                 [&](Operation *op) { return problem.groupOf(op); });
+  auto pays = [&](int64_t tokens) {
+    StepGraph step = all.build(prefill, tokens);
+    simulated += 2;
+    return placed(step, assignment, splits, true).seconds(target) <=
+           placed(step, assignment, splits).seconds(target);
+  };
+  int64_t low = 0, high = graph->tokens; // `low` does not pay.
+  if (!pays(high))
+    return 0;
+  while (low + 1 < high) {
+    int64_t middle = (low + high) / 2;
+    (pays(middle) ? high : low) = middle;
+  }
+  return high;
 }

@@ -15,28 +15,34 @@
 #include "passes/moe/placement/PlacedStep.h"
 #include "passes/moe/placement/Placement.h"
 
+#include <map>
+
 namespace mlir::moe {
 
-/// The request to optimise for: a prompt of `prompt` tokens, read in prefill
-/// steps, then `generated` tokens, each a step of decode and its logits.
+/// The requests to optimise for, all equally frequent: a prompt, read in
+/// prefill steps, then `generated` tokens, each a step of decode and its
+/// logits.
 struct RequestMix {
-  double prompt = 0, generated = 0;
+  SmallVector<int64_t, 3> prompts; ///< Tokens; none: only generation counts.
+  double generated = 0;
   /// The number of a token's experts that generation defers to the next layer
   /// (DeferExperts.cpp). No earlier op waits for them.
   int64_t deferred = 0;
 };
 
-/// Returns a request with a prompt of `prompt` tokens and 256 generated tokens,
-/// or only the part that the objective is about.
-RequestMix requestMix(Objective objective, int64_t prompt, int64_t deferred);
+/// Returns requests with a prompt of `prompt` tokens, or with prompts of
+/// several lengths if it is 0, and 256 generated tokens; or only the part that
+/// the objective is about. No prompt is longer than the context of `module`.
+RequestMix requestMix(ModuleOp module, Objective objective, int64_t prompt,
+                      int64_t deferred);
 
-/// The steps of a prompt, all with the same number of tokens; no steps without
-/// a prompt.
-struct PromptSteps {
-  int64_t tokens = 0;
-  double count = 0;
-};
-PromptSteps promptSteps(double prompt, PhaseAttr prefill);
+/// Describes the prompts: "a prompt of 1024 tokens", "prompts of 256, 2048 and
+/// 16384 tokens in the mean".
+std::string describePrompts(const RequestMix &mix);
+
+/// Returns the prefill steps of a request in the mean: their number by their
+/// tokens.
+std::map<int64_t, double> promptSteps(const RequestMix &mix, PhaseAttr prefill);
 
 /// Predicts the times of placements of one problem.
 class StepPrediction {
@@ -47,11 +53,13 @@ public:
   StepPrediction(const PlacementProblem &problem,
                  const moec::TargetDesc &target, RequestMix mix, bool mayPack);
 
+  /// Seconds; of requests the mean.
   struct Prediction {
-    double request = 0; ///< Seconds of the request, which are minimised.
-    double decode = 0;  ///< Seconds of a decoded token.
-    double prompt = 0;  ///< Seconds of the whole prompt.
-    double prefill = 0; ///< Seconds of each of its steps.
+    double request = 0;   ///< What is minimised.
+    double decode = 0;    ///< Of a decoded token.
+    double prompt = 0;    ///< Of the whole prompt.
+    double prefill = 0;   ///< Of the longest step of a prompt.
+    bool streams = false; ///< Whether that step streams experts.
   };
   Prediction predict(const Assignment &assignment,
                      ArrayRef<ExpertSplit> splits = {}) const;
@@ -61,6 +69,17 @@ public:
   /// or -1.
   std::vector<double> layerSeconds(const Assignment &assignment,
                                    ArrayRef<int> layerOf, size_t layers) const;
+
+  /// Returns the fewest tokens of a prompt's step that takes no longer if it
+  /// streams experts; 0 if no step does.
+  int64_t streamsFrom(const Assignment &assignment,
+                      ArrayRef<ExpertSplit> splits) const;
+  /// Returns the tokens of the longest step of a prompt; 0 without prompts.
+  int64_t longestTokens() const { return longest() ? longest()->tokens : 0; }
+  /// Returns the seconds of the longest step of a prompt, with experts streamed
+  /// or not.
+  double longestStep(const Assignment &assignment, ArrayRef<ExpertSplit> splits,
+                     bool streams) const;
 
   /// Number of steps that were simulated so far.
   int64_t simulations() const { return simulated; }
@@ -94,6 +113,7 @@ private:
     /// differ only elsewhere.
     mutable llvm::StringMap<double> known = {};
     double steps = 0; ///< Runs of the function per request.
+    int64_t tokens = 0;
     PhaseKind kind;
   };
 
@@ -103,9 +123,11 @@ private:
                   bool isDecode);
   bool isJoined(const Assignment &assignment) const;
   double secondsOf(const Graph &graph, const Assignment &assignment,
-                   ArrayRef<ExpertSplit> splits) const;
+                   ArrayRef<ExpertSplit> splits, bool streams = false) const;
+  bool mayStream(const Graph &graph) const;
+  const Graph *longest() const;
   PlacedStep placed(const StepGraph &graph, const Assignment &assignment,
-                    ArrayRef<ExpertSplit> splits) const;
+                    ArrayRef<ExpertSplit> splits, bool streams = false) const;
 
   const PlacementProblem &problem;
   const moec::TargetDesc &target;

@@ -156,7 +156,7 @@ private:
 
   void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
     if (fileTableOf(op))
-      return; // moe-keep-attention-on-host places it.
+      return; // moe-place-devices keeps it on the host.
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
       return; // slice() placed it, by its label before the split.
@@ -291,8 +291,7 @@ private:
     return result;
   }
 
-  using Decisions =
-      ArrayRef<std::pair<Operation *, TensorDevices::Decision>>;
+  using Decisions = ArrayRef<std::pair<Operation *, TensorDevices::Decision>>;
 
   /// Says which rules move the attention of layers and its cache, though they
   /// name only some of its tensors: who keeps a tensor off a GPU may not mean
@@ -328,11 +327,12 @@ private:
     }
     SmallVector<Attribute> followed;
     for (auto [rule, layers] : layersOf) {
-      addNote(module, "tensor rule \"" + rule->text +
-                          "\" also moves the attention of " +
-                          moert::counted(uint64_t(layers), "layer") +
-                          " with its cache to " + rule->device +
-                          ": an op runs where a tensor that it reads is placed");
+      addNote(module,
+              "tensor rule \"" + rule->text +
+                  "\" also moves the attention of " +
+                  moert::counted(uint64_t(layers), "layer") +
+                  " with its cache to " + rule->device +
+                  ": an op runs where a tensor that it reads is placed");
       followed.push_back(StringAttr::get(&getContext(), rule->text));
     }
     if (!followed.empty())
