@@ -116,7 +116,7 @@ def compile_again(name, words):
     command, has_model = suggested[0]
     if has_model: # of weights that are all packed
         command = command.replace(" MODEL ", f" {shlex.quote(model)} ")
-    for default in ("--target native", "--ctx 0", "--ubatch 512", "auto"):
+    for default in ("--target native", "--ctx 0", "auto"):
         assert f" {default}" not in command or default in " ".join(words), command
     pasted = tools.run(command, root)
     assert pasted.code == 0, f"{command}\n{pasted}"

@@ -1,6 +1,6 @@
 """What moec predicts of placements: `predictions.py MODEL TARGET...` compiles
-the model for each machine and prints, a line each, the seconds of a request of
-1024 tokens and 256 generated ones, of the same with all on the host, and with
+the model for each machine and prints, a line each, the seconds of a request with
+mixed prompts and 256 generated tokens, of the same with all on the host, and with
 experts alone there; with --falls it fails where a machine is slower than the
 one before it."""
 import re
@@ -9,7 +9,7 @@ import sys
 
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
 PART = re.compile(r"([\d.]+) (ns|us|ms|s) a decoded token, "
-                  r"([\d.]+) (ns|us|ms|s) a prompt of 1024 tokens")
+                  r"([\d.]+) (ns|us|ms|s) (?:a prompt|prompts) of")
 
 
 def requests(model, target):

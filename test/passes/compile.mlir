@@ -1,18 +1,9 @@
-// DEFINE: %{options} = ctx=1024 ubatch=16 place=token_embd=cpu0,blk.*.ffn_experts=cpu0
+// DEFINE: %{options} = ctx=1024 ubatch=16 stream-experts=0 place=token_embd=cpu0,blk.*.ffn_experts=cpu0
 // RUN: moe-opt %s -moe-compile="%{options}" | FileCheck %s
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 experts=1 mla=folded" | FileCheck %s --check-prefix=OPTIONS
 // RUN: moe-opt %s -moe-compile="%{options}" -o %t.1 && moe-opt %s -moe-compile="%{options}" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="%{options} weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="%{options}" -moe-plan | FileCheck %s --check-prefix=PLAN
-// If nothing depends on devices, there is no trial placement.
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored weights=reference" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
-// TRIAL: moe-try-placement
-// FIXED-NOT: moe-try-placement
-// FIXED: moe-choose-kv-types
-// FIXED-NOT: moe-try-placement
 // RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="ctx=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
 // All passes on the graph in order, on one layer like DeepSeek's: each pass

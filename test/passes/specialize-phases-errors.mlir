@@ -1,9 +1,9 @@
-// RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ubatch=0" 2>&1 | FileCheck %s --check-prefix=UBATCH
+// RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ubatch=-1" 2>&1 | FileCheck %s --check-prefix=UBATCH
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ctx=-4" 2>&1 | FileCheck %s --check-prefix=CONTEXT
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="decode-tokens=0" 2>&1 | FileCheck %s --check-prefix=DECODE
 // RUN: moe-opt %s -split-input-file -verify-diagnostics -moe-specialize-phases
 
-// UBATCH: error: ubatch is 0, expected 1 to 2147483647
+// UBATCH: error: ubatch is -1, expected 1 to 2147483647
 // CONTEXT: error: context is -4, expected 1 to 2147483647
 // DECODE: error: decode-tokens is 0, expected 1 to 2147483647
 

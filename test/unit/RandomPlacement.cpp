@@ -218,8 +218,8 @@ BeliefCount expectBeliefs(const moec::CompileReport &report, double most) {
 
 static double requestOf(const std::string &text) {
   static const std::regex form(
-      "([0-9.]+) (ns|us|ms|s) a decoded token, ([0-9.]+) (ns|us|ms|s) a "
-      "prompt of 1024");
+      "([0-9.]+) (ns|us|ms|s) a decoded token, ([0-9.]+) (ns|us|ms|s) "
+      "(?:a prompt|prompts) of");
   std::smatch match;
   if (!std::regex_search(text, match, form) ||
       text.find("does not fit") != text.npos)

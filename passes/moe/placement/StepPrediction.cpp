@@ -381,7 +381,9 @@ int64_t StepPrediction::streamsFrom(const Assignment &assignment,
   int64_t low = 0, high = graph->tokens; // `low` does not pay.
   if (!pays(high))
     return 0;
-  while (low + 1 < high) {
+  // Predictions are no more precise than the lengths that are compared.
+  constexpr int64_t kPrecision = 32;
+  while (high - low > std::max<int64_t>(1, high / kPrecision)) {
     int64_t middle = (low + high) / 2;
     (pays(middle) ? high : low) = middle;
   }

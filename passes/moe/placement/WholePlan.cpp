@@ -5,9 +5,8 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Tokens of steps that are tried for streamed experts, beside those of steps
-/// without.
-static constexpr int64_t kLongSteps[] = {2048, moec::kLongUbatch};
+/// The most tokens of steps that are tried for streamed experts.
+static constexpr int64_t kLongSteps[] = {moec::kLongUbatch, 2048};
 
 /// Streaming is chosen if a request takes at most this part of its seconds
 /// without: predictions are no more precise.
@@ -84,26 +83,28 @@ moe::chooseWholePlan(ModuleOp module, ArrayRef<moec::TargetDesc> targets,
   const moec::TargetDesc target = best->target;
   const int64_t context =
       phaseOf(findPhase(module, PhaseKind::Prefill)).getContextLength();
-  SmallVector<int64_t, 3> lengths;
-  if (isAsked || options.ubatch > 0)
-    lengths.push_back(best->stepTokens);
-  if (options.ubatch == 0)
-    for (int64_t tokens : kLongSteps)
-      if (tokens <= context)
-        lengths.push_back(tokens);
+  const int64_t usual = best->stepTokens;
   const double without = request(*best);
-  std::unique_ptr<WholePlan> streamed;
-  for (int64_t tokens : lengths) {
-    if (isAsked && tokens < options.streamExperts)
-      continue;
+  auto gains = [&](const WholePlan &plan) {
+    return plan.choice.fits && (isAsked || request(plan) <= kGain * without);
+  };
+  // Longer steps stream each expert for more tokens, but need more memory.
+  bool isFound = false;
+  auto tryLength = [&](int64_t tokens) {
+    if (isFound || (isAsked && tokens < options.streamExperts))
+      return;
     setStepTokens(module, tokens);
     auto plan =
         attempt(target, {std::max<int64_t>(1, options.streamExperts), isAsked});
-    if (plan->choice.fits && (!streamed || request(*plan) < request(*streamed)))
-      streamed = std::move(plan);
-  }
-  if (streamed && (isAsked || request(*streamed) <= kGain * without))
-    best = std::move(streamed);
+    if ((isFound = gains(*plan)))
+      best = std::move(plan);
+  };
+  if (options.ubatch == 0)
+    for (int64_t tokens : kLongSteps)
+      if (usual < tokens)
+        tryLength(std::min(tokens, context));
+  if (isAsked || options.ubatch > 0)
+    tryLength(usual);
   setStepTokens(module, best->stepTokens);
   return best;
 }

@@ -1,13 +1,13 @@
-// RUN: moe-opt %s -moe-choose-nodes | FileCheck %s --check-prefix=SPLIT
-// RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=ONE
-// RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/; s/memory_bytes = 2000000/memory_bytes = 1200000/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=FITS
-// RUN: moe-opt %s -moe-choose-nodes=numa=interleaved | FileCheck %s --check-prefix=ASKED
-// RUN: moe-opt %s -moe-choose-nodes=numa=any | FileCheck %s --check-prefix=ANY
-// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=UNKNOWN
-// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=ANY
-// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | not moe-opt -moe-choose-nodes=numa=interleaved 2>&1 | FileCheck %s --check-prefix=NOTKNOWN
-// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt -moe-choose-nodes=numa=split 2>&1 | FileCheck %s --check-prefix=SINGLE
-// RUN: not moe-opt %s -moe-choose-nodes=numa=both 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: moe-opt %s -moe-use-nodes -moe-place-devices | FileCheck %s --check-prefix=SPLIT
+// RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/' %s | moe-opt -moe-use-nodes -moe-place-devices | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/; s/memory_bytes = 2000000/memory_bytes = 1200000/' %s | moe-opt -moe-use-nodes -moe-place-devices | FileCheck %s --check-prefix=FITS
+// RUN: moe-opt %s "-moe-use-nodes=numa=interleaved" "-moe-place-devices=numa=interleaved" | FileCheck %s --check-prefix=ASKED
+// RUN: moe-opt %s "-moe-use-nodes=numa=any" "-moe-place-devices=numa=any" | FileCheck %s --check-prefix=ANY
+// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | moe-opt -moe-use-nodes -moe-place-devices | FileCheck %s --check-prefix=UNKNOWN
+// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | moe-opt -moe-use-nodes -moe-place-devices | FileCheck %s --check-prefix=ANY
+// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | not moe-opt "-moe-use-nodes=numa=interleaved" "-moe-place-devices=numa=interleaved" 2>&1 | FileCheck %s --check-prefix=NOTKNOWN
+// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt "-moe-use-nodes=numa=split" "-moe-place-devices=numa=split" 2>&1 | FileCheck %s --check-prefix=SINGLE
+// RUN: not moe-opt %s "-moe-use-nodes=numa=both" "-moe-place-devices=numa=both" 2>&1 | FileCheck %s --check-prefix=WORD
 
 // Each node reads its own rows: all channels work, and nothing crosses the
 // link. The note lists what was compared: with 100 GB/s per node, interleaved
