@@ -291,6 +291,19 @@ std::string PlacementSearch::describe(ArrayRef<Candidate> sorted) const {
   return text;
 }
 
+/// Returns whether weights and caches alone are more than all devices have.
+bool PlacementSearch::exceedsAll() const {
+  int64_t room = 0, needed = -sharedBytes;
+  for (int device = 0; device <= host; ++device) {
+    needed += fixedBytes[device];
+    if (device == host || !budgets.isSame(size_t(device), size_t(host)))
+      room += budgets.of(size_t(device));
+  }
+  for (const PlacementUnit &unit : unitList)
+    needed += unit.leastBytes;
+  return needed > room;
+}
+
 PlacementSearch::Choice PlacementSearch::run() const {
   // With fewer layers, all placements of the fixed set are soon predicted.
   constexpr size_t kManyLayers = 24;
@@ -304,6 +317,8 @@ PlacementSearch::Choice PlacementSearch::run() const {
       best->paths = describe(candidates);
       return *std::move(best);
     }
+    if (exceedsAll())
+      return closest(std::move(candidates));
   }
   candidates = families();
   sort(candidates);

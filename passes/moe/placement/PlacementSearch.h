@@ -125,6 +125,7 @@ private:
     SmallVector<int> gpus, shares;
   };
 
+  bool exceedsAll() const;
   std::vector<Candidate> families() const;
   std::vector<Candidate> paths() const;
   static void sort(std::vector<Candidate> &candidates);
