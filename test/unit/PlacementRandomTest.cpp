@@ -54,7 +54,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
   RandomModels models(folder);
   ASSERT_GT(models.smallOnes(), 25u);
   unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0,
-           believed = 0, beyond = 0;
+           believed = 0;
   for (unsigned i = 0; i < kPlacementRandomSeeds; ++i) {
     unsigned seed = GetParam() * kPlacementRandomSeeds + i;
     Dice dice(seed);
@@ -76,11 +76,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
       continue;
     }
     ++compiled;
-    // For about one in a hundred of these machines, the plan's prefill takes a
-    // few percent more than placement predicts; the cause is not known.
-    BeliefCount beliefs = expectBeliefs(*report, 6 * kBelief);
-    believed += beliefs.compared;
-    beyond += beliefs.beyond;
+    believed += expectBeliefs(*report);
     for (const auto &device : report->forecast->devices) {
       EXPECT_LE(device.usedBytes, device.budgetBytes) << device.name;
       withGpu += device.name == "gpu0";
@@ -111,7 +107,6 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
     EXPECT_LE(0.99 * predictedBy(*report)->own, predicted->own)
         << remark << "\nwith more memory: " << remarkOf(*report, "predicted ");
   }
-  EXPECT_LE(beyond, believed / 20);
   EXPECT_GT(compiled, kPlacementRandomSeeds / 2);
   EXPECT_GT(withGpu, kPlacementRandomSeeds / 4);
   EXPECT_GT(compared, kPlacementRandomSeeds / 4);

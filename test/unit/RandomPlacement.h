@@ -100,15 +100,10 @@ std::vector<Belief> beliefsOf(const moec::CompileReport &report);
 /// How far placement's predictions may be from what the plan adds up to.
 constexpr double kBelief = 0.01;
 
-struct BeliefCount {
-  unsigned compared = 0, beyond = 0; ///< `beyond`: by more than kBelief.
-};
-
-/// Adds a failure where what placement predicted differs by more than `most`
-/// from what the plan adds up to. Where long steps stream experts, what is left
-/// of prefill has another length than what was predicted.
-BeliefCount expectBeliefs(const moec::CompileReport &report,
-                          double most = kBelief);
+/// Adds a failure where what placement predicted differs by more from what the
+/// plan adds up to; returns the number of comparisons. Where long steps stream
+/// experts, what is left of prefill has another length than what was predicted.
+unsigned expectBeliefs(const moec::CompileReport &report);
 
 /// Predicted seconds of a request with 1024 prompt tokens and 256 generated
 /// tokens, for the placement and for two simple placements. Placements that do

@@ -18,7 +18,8 @@ struct Placed {
   int residual = -1; ///< A value that it adds to its result.
   double share = 1;  ///< Of the node's work.
   bool isDivided = false, isSum = false, isGone = false;
-  bool streams = false; ///< Its experts are copied over the link.
+  bool streams = false;    ///< Its experts are copied over the link.
+  bool isOfOthers = false; ///< Has the experts that were not chosen.
 };
 
 class Placer {
@@ -89,6 +90,7 @@ private:
       placed.push_back(
           {&node, device, node.reads, rest, -1, 1 - split->share, true});
       placed.back().streams = streams;
+      placed.back().isOfOthers = true;
       if (!node.isDeferred)
         placed.push_back({nullptr,
                           split->device,
@@ -209,16 +211,19 @@ private:
       if (op.isGone)
         continue;
       forReads(op, [&, index = index](int value) {
-        lastUse[size_t(value)] = int(index);
         size_t there = size_t(value) * size_t(devices) + size_t(op.device);
+        int producer = producers[size_t(value)];
+        bool isLateThere = producer >= 0 && isLate(placed[size_t(producer)]);
+        // Another device reads a copy, which is made early.
+        if (deviceOf(value) == op.device || (isLateThere && !known[there]))
+          lastUse[size_t(value)] = int(index);
         if (deviceOf(value) == op.device || known[there])
           return;
         known[there] = true;
-        int producer = producers[size_t(value)];
         // After its producer or, of a deferred op, before its first user.
         if (producer < 0)
           addCopy(ofArguments, value, op.device);
-        else if (isLate(placed[size_t(producer)]))
+        else if (isLateThere)
           addCopy(before[index], value, op.device);
         else
           addCopy(after[size_t(producer)], value, op.device);
@@ -332,7 +337,9 @@ private:
       return emitNever(op);
     SmallVector<const Piece *, 8> own;
     double seconds = 0;
-    for (const Piece &piece : pieces) {
+    const SharedSeconds &shared = op.isOfOthers ? node.ofOthers : node.ofChosen;
+    bool isPart = op.isDivided && !shared.shares.empty();
+    for (auto [i, piece] : llvm::enumerate(pieces)) {
       if (piece.makes >= 0) {
         size_t made = size_t(regionOn(piece.makes, op.device));
         if (madeRegions[made])
@@ -340,10 +347,12 @@ private:
         madeRegions[made] = true;
       }
       own.push_back(&piece);
-      seconds += piece.makes >= 0 ? piece.seconds : op.share * piece.seconds;
+      seconds +=
+          isPart ? shared.of(op.share, op.device, i) : op.share * piece.seconds;
     }
     if (op.residual >= 0 && !pieces.empty())
-      seconds += pieces.back().residualSeconds;
+      seconds +=
+          adds ? pieces.back().addSeconds : pieces.back().residualSeconds;
     if (op.streams)
       seconds = std::max(
           seconds, moec::transferSeconds(op.share * node.bytes,

@@ -1,6 +1,8 @@
 #include "passes/moe/placement/StepGraph.h"
 
+#include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/InstructionBuilders.h"
+#include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/OpSeconds.h"
 
 #include <map>
@@ -43,6 +45,21 @@ const GemmInfo *StepGraphs::gemmFor(Value weight, int device, PhaseAttr phase) {
   return chooseGemm(*format, layout->second, desc, phase.getMaxTokens());
 }
 
+double SharedSeconds::of(double share, int device, size_t piece) const {
+  auto at = [&](size_t i) {
+    const auto &pieces = seconds[i][size_t(device)];
+    return piece < pieces.size() ? pieces[piece] : 0;
+  };
+  if (shares.size() == 1)
+    return at(0);
+  size_t next = 1;
+  while (next + 1 < shares.size() && shares[next] < share)
+    ++next;
+  double width = shares[next] - shares[next - 1];
+  double part = width > 0 ? (share - shares[next - 1]) / width : 1;
+  return std::max(0.0, at(next - 1) + part * (at(next) - at(next - 1)));
+}
+
 //===----------------------------------------------------------------------===//
 // Building
 //===----------------------------------------------------------------------===//
@@ -60,6 +77,8 @@ struct StepGraphs::Builder {
   PhaseAttr phase;
   TypicalStep step;
   std::vector<moec::Situation> situations;
+  /// Nodes of experts, by what they have in common; see addShares().
+  std::map<std::vector<const void *>, ptrdiff_t> shares;
 
   enum Kinds { kPlain, kCoded, kTemporary, kState, kTable, kList };
 
@@ -100,6 +119,7 @@ struct StepGraphs::Builder {
     phase = phaseOf(function);
     step = {tokens, typicalStep(phase).cached};
     situations.clear();
+    shares.clear();
     for (const moec::DeviceDesc &device : all.target.devices)
       situations.push_back(situationOf(function, step, device));
   }
@@ -250,13 +270,21 @@ struct StepGraphs::Builder {
     size_t count = last.gemmWeights().size();
     moec::KernelChoice kernels{chooseKernel(last.op, desc.isa),
                                gemms.take_back(count)};
-    InstructionWork work = last.work;
-    work.activationBytes +=
+    const moec::Situation &situation = situations[size_t(device)];
+    // As in dialects/moe/Rows.cpp.
+    InstructionWork adding;
+    adding.activationBytes =
         double(PlacementProblem::bytesOf(op->getResult(0), step.tokens));
+    adding.ops = adding.activationBytes / 4;
+    InstructionWork work = last.work;
+    work.activationBytes += adding.activationBytes;
+    work.ops += adding.ops;
     piece.residualSeconds =
-        moec::instructionSeconds(last.op, work, kernels,
-                                 situations[size_t(device)], desc) -
+        moec::instructionSeconds(last.op, work, kernels, situation, desc) -
         piece.seconds;
+    if (const moek::KernelInfo *add = chooseKernel(moek::OpCode::Add, desc.isa))
+      piece.addSeconds = moec::instructionSeconds(moek::OpCode::Add, adding,
+                                                  {add, {}}, situation, desc);
   }
 
   Piece pieceOf(Operation *op, const Instructions &list,
@@ -369,6 +397,62 @@ struct StepGraphs::Builder {
     graph.nodes.push_back(std::move(node));
   }
 
+  /// Describes what `chosen` of an op's experts take, with `share` of the
+  /// choices. As in sliceExperts(), nothing is known of them apart.
+  void addShare(ExpertsOp op, int64_t chosen, double share,
+                SharedSeconds &into) {
+    int64_t experts = expertCount(op);
+    SmallVector<Real> map(size_t(experts), Real(-1));
+    for (int64_t i = 0; i < chosen; ++i)
+      map[size_t(i)] = Real(double(i));
+    op.setSliceAttr(
+        ExpertSliceAttr::get(op.getContext(), experts, 0, chosen, share, map));
+    into.shares.push_back(share);
+    auto &seconds = into.seconds.emplace_back();
+    for (const Pieces &pieces :
+         piecesOf(cast<LowerableOpInterface>(op.getOperation())))
+      llvm::transform(pieces, std::back_inserter(seconds.emplace_back()),
+                      [](const Piece &piece) { return piece.seconds; });
+  }
+
+  /// Describes some divisions of an op's experts; others lie in between.
+  void addShares(ExpertsOp op, StepGraph::Node &node) {
+    constexpr int64_t kParts = 4;
+    int64_t experts = expertCount(op);
+    Attribute slice = op.getSliceAttr(), known = op->getAttr(kFrequenciesAttr);
+    // Layers that only differ in their weights' bytes are alike.
+    std::vector<const void *> key{
+        op->getPropertiesAsAttribute().getAsOpaquePointer()};
+    for (Type type : op->getOperandTypes())
+      key.push_back(type.getAsOpaquePointer());
+    if (!known) {
+      auto [it, isNew] =
+          shares.try_emplace(std::move(key), &node - graph.nodes.data());
+      if (!isNew) {
+        node.ofChosen = graph.nodes[size_t(it->second)].ofChosen;
+        node.ofOthers = node.ofChosen;
+        return;
+      }
+    }
+    std::vector<std::pair<int64_t, double>> chosen;
+    for (int64_t part = 0; part <= kParts; ++part) {
+      int64_t count = std::max<int64_t>(1, experts * part / kParts);
+      if (chosen.empty() || chosen.back().first != count)
+        chosen.emplace_back(count, shareOf(op, hottestExperts(op, count)));
+    }
+    op->removeAttr(kFrequenciesAttr);
+    for (auto [count, share] : chosen)
+      addShare(op, count, share, node.ofChosen);
+    for (auto [count, share] : llvm::reverse(chosen))
+      if (known && count < experts)
+        addShare(op, experts - count, 1 - share, node.ofOthers);
+    op->setAttr(op.getSliceAttrName(), slice);
+    if (known)
+      op->setAttr(kFrequenciesAttr, known);
+    else
+      node.ofOthers = node.ofChosen;
+  }
+
   /// Describes again what changes if a layer's experts are divided: these, and
   /// the op that chooses some of them.
   void addDivided(Block &block) {
@@ -387,8 +471,11 @@ struct StepGraphs::Builder {
           StepGraph::Activation &value = graph.values[size_t(it->second)];
           StepGraph::Node &node = graph.nodes[size_t(value.producer)];
           value.experts = node.experts = experts;
-          if (node.divided.empty())
-            node.divided = piecesOf(cast<LowerableOpInterface>(op));
+          if (!node.divided.empty())
+            continue;
+          node.divided = piecesOf(cast<LowerableOpInterface>(op));
+          if (auto divided = dyn_cast<ExpertsOp>(op))
+            addShares(divided, node);
         }
     };
     for (ExpertsOp op : divided) {

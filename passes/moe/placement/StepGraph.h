@@ -20,8 +20,9 @@ namespace mlir::moe {
 /// An instruction of an op on one device.
 struct Piece {
   double seconds = 0;
-  /// Of the op's last instruction: the seconds that adding a residual takes.
-  double residualSeconds = 0;
+  /// Of the op's last instruction: the seconds that adding a residual takes, in
+  /// it or as an instruction of its own.
+  double residualSeconds = 0, addSeconds = 0;
   bool isLarge = false, isSmall = false; ///< See moec::Step.
   /// The region that a shared instruction makes: it is left out where that is
   /// made (dialects/moe/KernelCalls.h). -1: the instruction is not shared.
@@ -29,6 +30,17 @@ struct Piece {
   SmallVector<moec::RegionUse, 6> uses = {};
 };
 using Pieces = SmallVector<Piece, 4>;
+
+/// The seconds of an op that has some of a layer's experts. They are not in
+/// proportion to its share of the choices: each token's row is read, and its
+/// result written, whichever part of its experts is there.
+struct SharedSeconds {
+  std::vector<double> shares; ///< Ascending. Empty: the op has no such part.
+  /// By share, device and piece.
+  std::vector<std::vector<SmallVector<double, 4>>> seconds;
+
+  double of(double share, int device, size_t piece) const;
+};
 
 struct StepGraph {
   struct Node {
@@ -42,6 +54,9 @@ struct StepGraph {
     std::vector<Pieces> pieces = {}; ///< By device.
     /// The same if the layer's experts are divided; empty: no difference.
     std::vector<Pieces> divided = {};
+    /// Of experts that are divided: of the chosen ones, which are those used
+    /// most, and of the others.
+    SharedSeconds ofChosen = {}, ofOthers = {};
     double bytes = 0; ///< Weights and caches that it reads.
   };
   /// A value that is one of several others: the one whose node is not absent.
