@@ -9,8 +9,8 @@ namespace moek {
 
 /// The conditions that must all hold before a process may use AMX.
 struct AmxSupport {
-  bool cpu = false;        ///< The CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
-  bool saved = false;      ///< The system saves tile registers.
+  bool cpu = false;   ///< Whether the CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
+  bool saved = false; ///< Whether the system saves tile registers.
   int permissionError = 0; ///< errno of the request for permission, or 0.
 };
 

@@ -45,7 +45,8 @@ namespace moert {
 // clang-format on
 struct KernelRate {
   std::string kernel, variant;
-  std::vector<double> at;     ///< Values of `at`, ascending.
+  /// Values of the variable that rates depend on, ascending.
+  std::vector<double> at;
   std::vector<double> memory; ///< Rates with weights or cache rows from memory.
   /// With weights in the last-level cache; may be empty.
   std::vector<double> cache;
@@ -55,9 +56,11 @@ struct KernelRate {
 
 /// Seconds of a step that are spent outside the instructions' own work.
 struct StepOverheads {
-  double step = 0;        ///< Waking the thread pool; barrier at the end.
-  double instruction = 0; ///< Going from one instruction to the next.
-  double barrier = 0;     ///< A barrier that all reach at the same time.
+  /// Seconds to wake the thread pool, and for the barrier at the end.
+  double step = 0;
+  double instruction = 0; ///< Seconds from one instruction to the next.
+  /// Seconds of a barrier that all threads reach at the same time.
+  double barrier = 0;
 };
 
 } // namespace moert

@@ -104,7 +104,7 @@ constexpr int64_t deltaStateWidth(int64_t taps, int64_t columns, int64_t heads,
 /// A layer's cache as seen by one sequence.
 struct SequenceCache {
   KvView kv;
-  const int32_t *pages; ///< See SequenceRows.
+  const int32_t *pages; ///< Page numbers of the sequence (see SequenceRows).
 
   /// Returns the row of the cache that holds `position`.
   [[gnu::always_inline]] int64_t row(int64_t position) const {

@@ -37,7 +37,7 @@ struct IsaInfo {
   Layout panels;
 };
 
-std::span<const IsaInfo> isaTable(); ///< Entry i is that of Isa(i).
+std::span<const IsaInfo> isaTable(); ///< Entry i describes Isa(i).
 std::string_view isaName(Isa isa);
 std::optional<Isa> isaFromName(std::string_view name);
 /// Returns the names of the sets of CPUs, as in "ref, avx2 or amx".

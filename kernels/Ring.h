@@ -35,7 +35,7 @@ inline int32_t splitRings(KvView &kv, int64_t width) {
 
 /// A layer's cache as seen by one sequence, in pages or in a ring.
 struct RingCache : SequenceCache {
-  int64_t ring = 0;  ///< Number of rows in the ring; 0: the sequence has pages.
+  int64_t ring = 0;  ///< Number of rows in the ring; 0: the cache has pages.
   int64_t begin = 0; ///< Row of the cache at which this sequence's ring begins.
 
   [[gnu::always_inline]] RingCache(const KvView &kv, const int32_t *pages)

@@ -20,7 +20,8 @@ namespace moek {
 /// Rows of a step that belong to one sequence, at consecutive positions.
 struct SequenceRows {
   int32_t begin, count; ///< Range of the step's rows.
-  int32_t position; ///< Position of row `begin`; earlier positions are cached.
+  /// Position of row `begin`; all earlier positions are cached.
+  int32_t position;
   /// Where the sequence's cache is: position p is row pages[p / kKvPage] *
   /// kKvPage + p % kKvPage of every layer's cache. Null: position p is row p.
   const int32_t *pages;
@@ -30,8 +31,9 @@ struct SequenceRows {
 
 /// The inputs that change between two runs of the same instruction list.
 struct Step {
-  int32_t tokens;   ///< Number of tokens T, at least 1.
-  int32_t position; ///< The first token's, if all are of one sequence.
+  int32_t tokens; ///< Number of tokens T, at least 1.
+  /// Position of the first token, if all tokens belong to one sequence.
+  int32_t position;
   /// [sequenceCount] The sequences whose rows, in this order, make up the step.
   /// Null: one sequence, whose position p is row p of the cache.
   const SequenceRows *sequences = nullptr;
@@ -82,7 +84,7 @@ enum class Encoding : uint8_t {
   F32 = 0,
   I32 = 1,
   A8 = 2,  ///< 8-bit activations; see kernels/Activation.h.
-  A8K = 3, ///< A8 with fewer distinct scales.
+  A8K = 3, ///< A8 in which more columns share a scale.
 };
 
 /// A weight in memory: `outer` matrices (experts or heads; otherwise 1) of
@@ -90,7 +92,7 @@ enum class Encoding : uint8_t {
 struct WeightView {
   const uint8_t *data;
   int64_t outer, rows, cols;
-  int64_t outerStride, rowStride; ///< Bytes.
+  int64_t outerStride, rowStride; ///< Distances in bytes.
   Format format;
 };
 
@@ -102,7 +104,8 @@ inline constexpr unsigned kKvTypeCount = 4;
 struct KvView {
   uint8_t *data;
   int64_t width, capacity;
-  int64_t rowStride; ///< In bytes; for Q8_0 a tile's bytes divided by its rows.
+  /// Distance in bytes; for Q8_0 a tile's bytes divided by its rows.
+  int64_t rowStride;
   KvType type;
 };
 

@@ -13,7 +13,7 @@ namespace moec {
 /// `local` last ones.
 struct BlockIndexer {
   int64_t groups = 0, key = 0, used = 0, ratio = 0, local = 0;
-  mlir::moe::RopeAttr rope; ///< Rotates the first elements.
+  mlir::moe::RopeAttr rope; ///< Rotates the first elements of queries and keys.
   double eps = 0;           ///< Epsilon of the norms of queries and keys.
 };
 

@@ -24,8 +24,8 @@ struct Decoder {
   /// Whether norms subtract the mean and may have a bias (LayerNorm, arXiv
   /// 1607.06450); otherwise they are RMS norms.
   bool centres = false;
-  double eps = 0;        ///< Epsilon of norms,
-  double resultsEps = 0; ///< and of those of results.
+  double eps = 0;        ///< Epsilon of the norms of inputs.
+  double resultsEps = 0; ///< Epsilon of the norms of results.
   /// Whether feed-forward reads the same normed rows as attention (arXiv
   /// 2204.02311, section 2), instead of the sum after attention.
   bool parallel = false;
@@ -46,7 +46,7 @@ struct Decoder {
 
 /// What readDecoder() has to know of an architecture.
 struct DecoderTraits {
-  bool centres = false; ///< As Decoder::centres.
+  bool centres = false; ///< Same meaning as Decoder::centres.
   /// Whether buildDecoder() can build the first block for multi-token
   /// prediction: it reads rows behind the output norm.
   bool drafts = false;

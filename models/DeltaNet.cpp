@@ -53,7 +53,8 @@ StatusOr<Inputs> project(ModelBuilder &model, const DeltaNet &net,
                          const std::string &block, Value x) {
   Inputs in;
   int64_t keys = net.keyHeads * net.key, values = net.heads * net.value;
-  int64_t each = net.heads / net.keyHeads; // Value heads of a key head.
+  // Number of value heads for each key head.
+  int64_t each = net.heads / net.keyHeads;
   if (model.has(block + "ssm_in")) {
     MOE_ASSIGN_OR_RETURN(
         Value all, model.linear(x, block + "ssm_in", 2 * keys + 2 * values));

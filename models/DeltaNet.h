@@ -19,10 +19,11 @@
 namespace moec {
 
 struct DeltaNet {
-  int64_t keyHeads = 0, heads = 0; ///< Heads of keys and queries; of values.
-  int64_t key = 0, value = 0;      ///< Elements per head.
-  int64_t taps = 0;                ///< Length of the convolution.
-  double eps = 0;                  ///< Epsilon of all norms.
+  /// Heads of keys and queries; heads of values.
+  int64_t keyHeads = 0, heads = 0;
+  int64_t key = 0, value = 0; ///< Elements per head.
+  int64_t taps = 0;           ///< Length of the convolution.
+  double eps = 0;             ///< Epsilon of all norms.
   /// Whether value head h uses key head h % keyHeads; otherwise it uses key
   /// head h / (heads / keyHeads).
   bool tiled = false;

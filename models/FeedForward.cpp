@@ -23,7 +23,8 @@ readFeedForward(ModelBuilder &model, const Decoder &decoder,
       params.integer("leading_dense_block_count", 0, decoder.blocks, 0));
   MOE_ASSIGN_OR_RETURN(int64_t step, params.integer("interleave_moe_layer_step",
                                                     0, kMostLayers, 1));
-  params.skip({"feed_forward_length"}); // Without a dense layer.
+  // Without a dense layer nothing reads the key.
+  params.skip({"feed_forward_length"});
   std::vector<FeedForward> result;
   for (int64_t layer = 0; layer < decoder.built(); ++layer) {
     FeedForward &ffn = result.emplace_back();

@@ -16,7 +16,7 @@ struct FeedForward {
   bool gated = true; ///< Whether a dense FFN has a gate.
   /// Of a dense FFN.
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
-  double limit = 0;             ///< Clamps gate and up of a dense FFN; 0: not.
+  double limit = 0; ///< Limit of gate and up of a dense FFN; 0: none.
   bool clampsActivated = false; ///< See RoutedExperts.
   double softLimit = 0;         ///< See RoutedExperts.
 };

@@ -28,14 +28,14 @@ mlir::Value tempered(ModelBuilder &model, const Temperature &temperature,
 /// Multi-head attention in which groups of heads share keys and values.
 struct GroupedAttention {
   int64_t heads = 0, kvHeads = 0;
-  int64_t key = 0, value = 0; ///< Elements per head.
+  int64_t key = 0, value = 0; ///< Elements of a head's key and of its value.
   mlir::moe::RopeAttr rope;   ///< Null: queries and keys are not rotated.
   double eps = 0;             ///< Epsilon of the norms of queries and keys.
   /// Whether these norms come after the rotation.
   bool normsRotated = false;
   /// Whether there are norms without weights, which the file does not show.
   bool normsBare = false;
-  int64_t window = 0; ///< The last tokens that a token sees; 0: all.
+  int64_t window = 0; ///< Last tokens that a token sees; 0: all.
   double scale = 0;   ///< Factor on scores.
   double softcap = 0; ///< c in c * tanh(score / c); 0: no softcap.
   /// Whether values are normed, without a weight. Layers without attn_v then

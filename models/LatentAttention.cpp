@@ -131,7 +131,7 @@ StatusOr<Value> storeLatents(ModelBuilder &model, const LatentAttention &a,
 /// The matrices W_UK and W_UV of all heads.
 struct Decompression {
   Value key, value;
-  bool transposed; ///< key is [heads, latent, nope].
+  bool transposed; ///< Whether key is [heads, latent, nope].
 };
 
 StatusOr<Decompression> loadDecompression(ModelBuilder &model,

@@ -14,13 +14,12 @@ namespace moec {
 /// low-rank factor.
 struct LatentAttention {
   int64_t heads, nope, value, latent;
-  int64_t
-      shared; ///< Elements of keys that all heads share, which rope rotates.
-  mlir::moe::RopeAttr rope; ///< Null if there are none.
+  int64_t shared; ///< Key elements that all heads share, and that rope rotates.
+  mlir::moe::RopeAttr rope; ///< Null if no elements are rotated.
   double eps;
   double scale;            ///< Factor on scores.
   Temperature temperature; ///< Scales queries; see readTemperature().
-  bool rotates;            ///< Otherwise rope turns nothing.
+  bool rotates;            ///< Whether rope rotates the shared elements.
 };
 
 /// Reads the keys attention.* and stores them in the model's facts. `eps` is

@@ -13,7 +13,7 @@ namespace moec {
 /// `used` positions.
 struct LightningIndexer {
   int64_t heads = 0, key = 0;
-  int64_t used = 0;         ///< Positions, or pools of them.
+  int64_t used = 0; ///< Positions, or pools of positions, that are chosen.
   mlir::moe::RopeAttr rope; ///< Rotates the first elements; null: none.
   double eps = 1e-6;        ///< Epsilon of the norm of keys.
   /// Positions that are scored and chosen together. Their key is the sum of

@@ -17,7 +17,7 @@ namespace moec {
 inline constexpr int64_t kMostLayers = 256;
 inline constexpr int64_t kMostHeads = 1 << 14;
 inline constexpr int64_t kMostSize = 1 << 20;
-inline constexpr int64_t kMaxStreams = 8; // kernels/Abi.h
+inline constexpr int64_t kMaxStreams = 8; // Same as moek::kMaxStreams.
 inline constexpr int64_t kMostTokens = 1 << 24;
 /// Outputs of a classifier.
 inline constexpr uint64_t kMostLabels = 1 << 16;

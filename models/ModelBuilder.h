@@ -19,8 +19,8 @@ namespace moec {
 struct ModelFacts {
   int64_t hidden = 0;
   int64_t vocab = 0;
-  int64_t layers = 0;    ///< In @forward, without skipped ones.
-  int64_t mtpLayers = 0; ///< In @draft: 1 or 0.
+  int64_t layers = 0;    ///< Layers in @forward, without skipped ones.
+  int64_t mtpLayers = 0; ///< Layers in @draft: 0 or 1.
   int64_t contextLength = 0;
   int64_t heads = 0;
   int64_t experts = 0;

@@ -13,8 +13,9 @@
 namespace moec {
 
 struct NgramTable {
-  int64_t size = 0;    ///< The most tokens of an n-gram.
-  int64_t heads = 0;   ///< Rows for each number of tokens from 2 on.
+  int64_t size = 0; ///< The most tokens of an n-gram.
+  /// Rows that are read for each number of tokens from 2 on.
+  int64_t heads = 0;
   int64_t columns = 0; ///< Columns of the table.
   /// Numbers of moe.ngram_embed; an empty map maps each token to itself.
   std::vector<int64_t> multipliers, moduli, offsets, map;

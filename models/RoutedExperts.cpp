@@ -145,7 +145,8 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
       weights.downBias,
       model.vectorsIfAny(block + "ffn_down_exps.bias", experts, hidden));
   bool alone = config.limit == 0 && !weights.gateBias && !weights.upBias;
-  bool isFused = model.has(fused); // Then one scale applies to both.
+  // A fused weight has one scale for both parts.
+  bool isFused = model.has(fused);
   MOE_ASSIGN_OR_RETURN(weights.gateScale,
                        loadScales(model,
                                   isFused ? fused : block + "ffn_gate_exps",

@@ -40,7 +40,7 @@ struct RoutedExperts {
   /// ffn_routed_up, with a norm of the sum in front of the latter if the file
   /// has ffn_routed_norm; 0: the model's own rows.
   int64_t latent = 0;
-  double latentEps = 0; ///< Epsilon of that norm.
+  double latentEps = 0; ///< Epsilon of the norm of the latent.
   double sumScale = 1;  ///< Factor on the sum of routed and shared experts.
   /// Whether weights multiply what experts read instead of what they return;
   /// only with one expert per token.

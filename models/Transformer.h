@@ -29,8 +29,8 @@ struct WindowTraits {
   /// attention.sliding_window_pattern says otherwise (HyperParams::inPeriod).
   /// 0: no layer has one, whatever the file says.
   int64_t period = 0;
-  bool firstIsFull =
-      false; ///< The first of every period has none, not the last.
+  /// Whether the first layer of every period is full, not the last.
+  bool firstIsFull = false;
   /// Default of attention.sliding_window; 0: by default no layer has a window.
   /// Without a default, the key is required.
   std::optional<int64_t> tokens;
@@ -38,7 +38,8 @@ struct WindowTraits {
   /// rope.dimension_count_swa. By default these are those of other layers.
   bool ownRope = false;
   bool scaledRope = false; ///< Whether rope.scaling applies to an ownRope.
-  std::optional<double> ownBase; ///< Another default of rope.freq_base_swa.
+  /// Default of rope.freq_base_swa, if it differs.
+  std::optional<double> ownBase;
 };
 
 struct TransformerTraits {
@@ -46,7 +47,8 @@ struct TransformerTraits {
   WindowTraits windows;
   Norms norms = Norms::Inputs;
   bool centres = false, parallel = false; ///< See Decoder.
-  bool scalesEmbedding = false; ///< By the square root of the hidden size.
+  /// Embedded rows times the square root of the hidden size.
+  bool scalesEmbedding = false;
   /// Defaults of attn_logit_softcapping and final_logit_softcapping.
   double softcap = 0, finalSoftcap = 0;
   /// Defaults for missing keys of experts; `inner` is taken from the tensors.

@@ -14,7 +14,8 @@ namespace moec {
 /// What builders ask a file for, whether the file has it or not.
 struct AskedParts {
   std::set<std::string, std::less<>> tensors; ///< Full names.
-  std::set<std::string, std::less<>> keys;    ///< Without the architecture.
+  /// Names without the architecture's prefix.
+  std::set<std::string, std::less<>> keys;
 };
 
 /// Returns the tensors and keys of a file that are not among `asked`, one of

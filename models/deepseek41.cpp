@@ -70,7 +70,7 @@ StatusOr<Candidates> readCandidates(const HyperParams &params,
 struct Shared {
   SeenEntries seen;
   Value keys;   ///< The indexer's keys.
-  Value blocks; ///< To which choices are bounded, or null.
+  Value blocks; ///< Blocks that bound the choices; null: no bound.
 };
 
 /// Makes a source layer's entries and its indexer's keys of them.

@@ -224,10 +224,12 @@ private:
 
   ModelBuilder &model;
   Decoder decoder;
-  GroupedAttention full, local; ///< Heads not set; `local` has a window.
+  /// The number of heads is not set; `local` has a window.
+  GroupedAttention full, local;
   RoutedExperts experts;
   int64_t window = 0, ownCaches = 0;
-  int64_t perLayer = 0; ///< Columns per layer of the second embedding; or 0.
+  /// Columns for each layer in the second embedding; 0: there is none.
+  int64_t perLayer = 0;
   std::string block;
   Value ids, embedded, table, projection, projectionNorm;
   /// The last cache of layers without and with a window, and its KV heads.

@@ -49,7 +49,8 @@ StatusOr<std::vector<FeedForward>> readFfns(ModelBuilder &model,
 struct Residuals {
   ModelBuilder &model;
   double eps;
-  int64_t size;   ///< Layers after which it begins anew; 0: never.
+  /// Number of layers after which the stack begins anew; 0: never.
+  int64_t size;
   Value x, stack; ///< `stack` is null at first.
 
   /// Returns the rows that an attention or FFN with these weights reads.

@@ -145,7 +145,7 @@ StatusOr<BlockChoice> chooseByMeans(ModelBuilder &model, const MeanIndexer &c,
 
 /// Values of n-grams that are added to the streams before a layer.
 struct Ngrams {
-  int64_t layer = -1; ///< -1: there are none.
+  int64_t layer = -1; ///< Layer in front of which they are added; -1: no layer.
   int64_t taps = 0;
   NgramTable table;
 };

@@ -29,7 +29,7 @@ except OSError:
 # (`tools/test.sh --isa`). Where this CPU lacks it, a software CPU executes what moert runs.
 isa = lit_config.params.get("isa")
 if isa:
-    config.available_features.add("isa-option")  # Messages name it, and the programs' paths.
+    config.available_features.add("isa-option")  # Messages and the programs' paths contain the option.
 FLAG_OF = {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512_vnni", "amx": "amx_tile"}
 config.tools_dir = config.bin_dir
 if isa:
@@ -167,7 +167,7 @@ def find_nvrtc(folder):
         try:
             os.symlink(installed, link)
         except FileExistsError:
-            pass # by another lit
+            pass # Another lit process has created it.
     names = [place + "libnvrtc.so." + version for version in ("13", "12")
              for place in ("", "/usr/local/cuda/lib64/", *glob.glob(link + "/nvidia/*/lib/"))]
     for name in names:

@@ -25,7 +25,7 @@ def cases(path):
             told = re.search(r"^[^\n]*: Skipped\n(.*?)$", case.findtext("system-out") or "", re.M)
             message = skipped.get("message") if skipped is not None else None
             if message and message.startswith("Test not selected"):
-                continue  # Another run has it.
+                continue  # Another run has executed the test.
             reason = (told and told.group(1).strip()) or message or "not run"
         yield f'{case.get("classname", "")}.{case.get("name")}', bad, reason
 

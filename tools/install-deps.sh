@@ -4,21 +4,21 @@
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build ccache python3            # build tools; lit needs python3
-  python3-pip                                     # brings NVRTC
+  g++ cmake ninja-build ccache python3            # Build tools; lit needs python3.
+  python3-pip                                     # Installs NVRTC.
   llvm-19-dev llvm-19-tools libmlir-19-dev mlir-19-tools
-  libzstd-dev zlib1g-dev libxml2-dev              # what LLVM's CMake files ask for
+  libzstd-dev zlib1g-dev libxml2-dev              # Needed by LLVM's CMake files.
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
   libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libxxhash-dev
   libyaml-dev
-  libboost1.81-dev                                # headers of Beast and Asio: the HTTP server
-  libssl-dev                                      # TLS and hashes of keys
-  libsqlite3-dev                                  # what clients keep on a server
+  libboost1.81-dev                                # Headers of Beast and Asio, for the HTTP server.
+  libssl-dev                                      # For TLS, and for hashes of keys.
+  libsqlite3-dev                                  # For the store of objects that clients keep on a server.
   libgtest-dev libgmock-dev
-  libzydis-dev                                    # tests decode machine code
-  libjs-katex fonts-katex                         # the web page of moert serve shows formulas,
-  node-prismjs                                    # and colours code
-  pkg-config                                      # a test builds a program with what is installed
+  libzydis-dev                                    # For tests that decode machine code.
+  libjs-katex fonts-katex                         # For formulas in the web page of moert serve,
+  node-prismjs                                    # and for coloured code.
+  pkg-config                                      # A test builds a program with the installed files.
 )
 
 # NVRTC compiles GPU kernels. It comes from a CUDA toolkit, or from its own package, which pip

@@ -38,11 +38,11 @@ import tempfile
 @dataclasses.dataclass
 class Row:
     name: str
-    model: str  # of the shape; more words are options of the command that makes it
+    model: str  # Name of the shape; further words are options of the command that makes it.
     quant: str
     machine: str
     engine: str
-    prompt: float | None = None  # tokens/s as published
+    prompt: float | None = None  # Published tokens per second.
     decode: float | None = None
     source: str = ""
     options: list = dataclasses.field(default_factory=list)
@@ -50,26 +50,26 @@ class Row:
     # dimensions gives its format.
     types: list = dataclasses.field(default_factory=list)
     ubatch: int = 512
-    tokens: int = 0  # of the prompt; 0: at least a step
-    depth: int = 0  # cached positions while decoding; 0: moec's default of 2,048
-    uploads: bool | None = None  # None: as the engine decides
+    tokens: int = 0  # Tokens of the prompt; 0: at least a step.
+    depth: int = 0  # Cached positions in decode; 0: moec's default of 2,048.
+    uploads: bool | None = None  # Whether weights are uploaded; None: the engine decides.
 
 
 @dataclasses.dataclass
 class Engine:
     """What an engine does otherwise than moert."""
     why: str
-    nodes: bool = False  # each socket reads weights of its own memory
+    nodes: bool = False  # Whether each socket reads weights from its own memory.
     amx: bool = True
-    decode: float = 1  # the CPU's part of a token takes so many times as long
-    prompt: float = 1  # of a prompt
+    decode: float = 1  # Factor on the CPU's time for a token.
+    prompt: float = 1  # Factor on the CPU's time for a prompt.
     # From so many tokens a step for each time that experts outnumber those used, experts
     # are copied to a GPU; the copies are of pageable memory and nothing overlaps them.
     # 0: never.
     upload_from: float = 0
     # The user decides by options what is uploaded, so the faster way is assumed.
     user_decides: bool = False
-    streams: bool = False  # every prompt's experts, from pinned memory while the GPU works, as moert does when it is asked to
+    streams: bool = False  # Whether experts are copied for every prompt, from pinned memory while the GPU works (an option of moert).
 
 
 # Copies from pageable memory, bytes/s: 9.6 GB/s were measured to a 5090 in pieces of 0.8 MB
@@ -77,7 +77,7 @@ class Engine:
 PAGEABLE = 16e9
 # Products of a cycle with AMX for one with VNNI.
 AMX_PRODUCTS = 16
-NO_AMX_EFFICIENCY = 0.55  # class golden-cove
+NO_AMX_EFFICIENCY = 0.55  # Value of class golden-cove.
 
 ENGINES = {
     "ik": Engine(
@@ -163,16 +163,16 @@ class Constant:
     key: str
     rows: tuple
     speed: str  # "decode" or "prompt"
-    other: float | None = None  # without rows
+    other: float | None = None  # Value without these rows.
 
 
 CONSTANTS = [
     Constant("zen4: unpack", "unpack_efficiency", ("3A", "24A", "25A"), "decode"),
     Constant("zen5: unpack", "unpack_efficiency", ("5A", "27A"), "decode"),
     Constant("server-12ch: read", "read_efficiency", ("6A", "8A", "9A"), "decode"),
-    Constant("server-8ch: read", "read_efficiency", ("23B",), "decode", 0.52),  # as of server-12ch
+    Constant("server-8ch: read", "read_efficiency", ("23B",), "decode", 0.52),  # Same value as server-12ch.
     Constant("server-2s: read", "read_efficiency", ("2B",), "decode", 0.52),
-    Constant("desktop: read", "read_efficiency", ("12A",), "decode", 0.6),  # as of server-ddr4
+    Constant("desktop: read", "read_efficiency", ("12A",), "decode", 0.6),  # Same value as server-ddr4.
     Constant("EPYC: link between sockets", "node_link_efficiency", ("28A", "29B"), "decode"),
     Constant("kt-0.2: decode", "decode", ("1B",), "decode", 1),
     Constant("zen4: int8", "int8_efficiency", ("3A", "12A", "24A", "25A"), "prompt"),

@@ -19,13 +19,16 @@ namespace moec {
 /// A kernel's code for one architecture.
 struct KernelImage {
   int arch = 0;
-  std::string cubin; ///< For `arch`.
-  std::string ptx;   ///< For `arch` and later, or for `arch` only (sm_90a).
+  std::string cubin; ///< The code for `arch`.
+  /// Code for `arch` and later ones; for sm_90a only for `arch`.
+  std::string ptx;
   // Resources of the kernel as ptxas reports them.
-  int registers = 0;    ///< Per thread.
-  int spilledBytes = 0; ///< Stored and loaded per thread.
-  int stackBytes = 0;   ///< Per thread, for arrays that are not in registers.
-  int sharedBytes = 0;  ///< Static shared memory.
+  int registers = 0; ///< Registers per thread.
+  /// Bytes of registers that a thread stores and loads again.
+  int spilledBytes = 0;
+  /// Bytes per thread, for arrays that are not in registers.
+  int stackBytes = 0;
+  int sharedBytes = 0; ///< Bytes of static shared memory.
   /// Products of warpgroups wait for each other, because of how registers are
   /// used.
   bool isSerialized = false;

@@ -71,7 +71,7 @@ constexpr const char *kLibraries[] = {
 std::vector<std::string> Nvrtc::usualPlaces() {
   std::vector<std::string> places(std::begin(kLibraries), std::end(kLibraries));
   // The folder into which tools/install-deps.sh installs the pip package.
-  std::error_code error; // There may be no such folder.
+  std::error_code error; // It is set if the folder does not exist.
   for (const auto &package : std::filesystem::directory_iterator(
            moert::userCacheFolder() + "/nvrtc/nvidia", error))
     for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})

@@ -27,7 +27,7 @@ std::string_view nameOf(Emit emit) {
     return "rules";
   case Emit::Fb:
     return "fb";
-  case Emit::Forecast: // No command emits it.
+  case Emit::Forecast: // No command asks for a forecast alone.
     return "";
   }
   return "";
@@ -111,12 +111,13 @@ void visitSetOptions(const CompileRequest &request, Add add) {
 moert::CompileCommand compileCommand(const CompileRequest &request) {
   moert::CompileCommand command{
       .model = request.model, .options = {}, .output = request.output};
-  visitSetOptions(
-      request, [&](const OptionInfo &info, const std::string &value) {
-        if (longName(info) != longName(options::output)) // comes last
-          command.options.push_back(
-              {std::string(longName(info)), value, info.kind});
-      });
+  visitSetOptions(request,
+                  [&](const OptionInfo &info, const std::string &value) {
+                    // RemedyCommand has a member for it.
+                    if (longName(info) != longName(options::output))
+                      command.options.push_back(
+                          {std::string(longName(info)), value, info.kind});
+                  });
   return command;
 }
 

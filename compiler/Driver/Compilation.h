@@ -22,7 +22,7 @@ namespace moec {
 struct CompileInputs {
   const GgufModel &model;
   TargetDesc target;
-  const moert::OutputRule &rule; ///< What outputs may replace.
+  const moert::OutputRule &rule; ///< Which files the outputs may replace.
 };
 
 /// A pass's failure, and the context that was requested.

@@ -64,7 +64,7 @@ class PassLog : public mlir::PassInstrumentation {
 public:
   /// `state` outlives the pass manager that owns the instrumentation.
   struct State {
-    const moert::OutputRule &rule; ///< Says which files dumps may replace.
+    const moert::OutputRule &rule; ///< Which files dumps may replace.
     std::string failedPass;
     std::string dumpFolder; ///< An existing folder, or "" for no dumps.
     unsigned passes = 0;

@@ -51,8 +51,8 @@ struct CompileReport {
   std::vector<std::string> notes;   ///< Messages for the user.
   std::vector<std::string> remarks; ///< What passes say, combined over layers.
   std::string packed;               ///< Path of the packed weights, or "".
-  uint64_t packedBytes = 0;         ///< Its size.
-  std::optional<Forecast> forecast; ///< For Emit::Forecast.
+  uint64_t packedBytes = 0;         ///< Size of the packed weights in bytes.
+  std::optional<Forecast> forecast; ///< Present for Emit::Forecast.
 };
 
 /// Compiles a model. Fails with InvalidFile for the model, Usage for options

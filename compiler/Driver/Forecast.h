@@ -17,14 +17,16 @@ namespace moec {
 struct Forecast {
   struct Device {
     std::string name;
-    uint64_t usedBytes = 0; ///< Of a CPU also by GPUs that share its memory.
+    /// For a CPU with what GPUs use that share its memory.
+    uint64_t usedBytes = 0;
     uint64_t budgetBytes = 0;
-    double decodeSeconds = 0; ///< Time that it works per token.
+    double decodeSeconds = 0; ///< Time for which the device works per token.
     bool isCpu = false;
     bool sharesMemory = false; ///< A GPU whose memory is the CPU's.
   };
   std::vector<Device> devices;
-  double prefillRate = 0, decodeRate = 0; ///< Tokens per second; 0: none.
+  /// Tokens per second; 0: the plan has no such phase.
+  double prefillRate = 0, decodeRate = 0;
   std::string bottleneck; ///< "cpu0, ffn_experts 71 % of a token", or "".
 };
 

@@ -142,7 +142,8 @@ ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
     return ModuleKind::DeltaNet;
   if (part == "block_sparse_moe")
     return ModuleKind::Moe;
-  if (part == "gate") // Of Hunyuan, whose weight is that of a Linear in it.
+  // Only in Hunyuan models, which wrap the router's Linear in a module.
+  if (part == "gate")
     return ModuleKind::Gate;
   if (part == "shared_experts" || part == "shared_expert" ||
       part == "shared_mlp")
@@ -224,7 +225,8 @@ std::vector<Module> modulesOf(std::string_view architecture,
 }
 
 std::optional<ModuleKind> kindOfClass(std::string_view name) {
-  name.remove_prefix(name.find_last_of('.') + 1); // npos + 1 is 0.
+  // Without a dot, npos + 1 is 0: nothing is removed.
+  name.remove_prefix(name.find_last_of('.') + 1);
   for (auto [end, kind] : kClassEnds)
     if (name.ends_with(end))
       return kind;

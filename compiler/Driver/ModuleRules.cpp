@@ -269,8 +269,9 @@ private:
   /// By name and kind, and whether it holds tensors itself.
   std::map<std::tuple<std::string, ModuleKind, bool>, std::optional<size_t>>
       ruleOfModule;
-  std::vector<Module> modules;         ///< In the order of their first tensor.
-  std::map<int64_t, size_t> attention; ///< By layer: the rule that places it.
+  std::vector<Module> modules; ///< Sorted by the first tensor of each module.
+  /// Index of the rule that places each layer's attention.
+  std::map<int64_t, size_t> attention;
   ModuleRules result;
 };
 

@@ -43,7 +43,7 @@ struct ModuleRules {
   /// line and key that say so; 0: the file does not stream.
   int64_t streamFrom = 0;
   std::string streamSource;
-  std::vector<std::string> notes; ///< What has no effect.
+  std::vector<std::string> notes; ///< Parts of the rules that have no effect.
 };
 
 /// Reads the file at `path` through `texts` and applies its rules to a model.

@@ -34,7 +34,8 @@ moert::Status suggestRequest(moert::Status failure, const NearRequest &near,
 /// The context that resulted from --ctx.
 struct AskedContext {
   int64_t tokens = 0;
-  int64_t cacheBytes = 0; ///< For all layers and one sequence.
+  /// Bytes of the caches of all layers for one sequence.
+  int64_t cacheBytes = 0;
 };
 
 /// Tries changes to `request` that could avoid a failure with `code`, the

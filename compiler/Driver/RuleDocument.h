@@ -49,7 +49,7 @@ public:
   struct Entry {
     std::string key;
     const Node *value;
-    size_t line; ///< Of the key; for a merged one that of its "<<".
+    size_t line; ///< Line of the key; for a merged entry, line of its "<<".
   };
   /// Returns the entries of a mapping, and of those that it merges ("<<"), as
   /// PyYAML does: own keys win, then those of the first of several mappings in
@@ -68,8 +68,9 @@ private:
   std::string path_;
   yaml_document_t document_ = {};
   bool loaded_ = false;
-  size_t merged_ = 0;                     ///< Entries that were merged so far.
-  std::map<const Node *, size_t> usedAs_; ///< Lines of aliases.
+  size_t merged_ = 0; ///< Entries that were merged so far.
+  /// Lines of the aliases that refer to each node.
+  std::map<const Node *, size_t> usedAs_;
 };
 
 } // namespace moec

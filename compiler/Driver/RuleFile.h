@@ -44,7 +44,7 @@ struct FileRule {
   size_t line = 0;
   std::optional<mlir::moe::NamePattern> name;
   std::string nameText;
-  std::string className; ///< "": any.
+  std::string className; ///< Name of the module's class; "": any class.
   /// Of the class; none for any class and for an unknown one.
   std::optional<ModuleKind> kind;
   /// "" lets placement choose.
@@ -65,7 +65,7 @@ struct RuleFile {
   /// where that is; 0: not said.
   int64_t streamFrom = 0;
   size_t streamLine = 0;
-  LineNotes notes; ///< What has no effect.
+  LineNotes notes; ///< Parts of the rule that have no effect.
 };
 
 /// The key of RuleFile::streamFrom, as KTransformers spells it.

@@ -39,7 +39,8 @@ public:
       : rules(rules), uses(uses), modules(modules), layers(layers) {}
 
   struct Verdict {
-    std::string what; ///< "" for a rule that has an effect.
+    /// The part that has no effect; "" if the whole rule has an effect.
+    std::string what;
     /// Whether the author has to know: the rule may be meant for something.
     bool isError = true;
   };

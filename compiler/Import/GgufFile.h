@@ -50,9 +50,9 @@ enum class GgufType : uint32_t {
 struct GgufArray {
   GgufType elementType;
   uint64_t count = 0;
-  std::vector<int64_t> integers; ///< Integer and bool elements.
+  std::vector<int64_t> integers; ///< Elements of integer and bool types.
   std::vector<double> floats;
-  std::vector<std::string_view> strings; ///< Views into the mapped header.
+  std::vector<std::string_view> strings; ///< They point into the mapped header.
 
   bool operator==(const GgufArray &) const = default;
 };

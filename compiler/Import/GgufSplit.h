@@ -16,7 +16,7 @@ namespace moec {
 /// A file name of the form PREFIX-00002-of-00005.gguf.
 struct SplitName {
   std::string prefix;
-  unsigned number; ///< From 1, as in the name.
+  unsigned number; ///< Counted from 1, as in the file's name.
   unsigned count;
 
   static std::optional<SplitName> parse(std::string_view path);

@@ -26,15 +26,16 @@ struct ModelCard {
   };
   struct Experts {
     uint64_t count = 0;
-    uint64_t used = 0;   ///< Per token.
-    uint64_t shared = 0; ///< Always active, besides the used ones.
+    uint64_t used = 0; ///< Experts that the router chooses for a token.
+    /// Experts that every token uses besides the chosen ones.
+    uint64_t shared = 0;
     uint64_t groups = 0; ///< 0 if the router has no groups.
     uint64_t groupsUsed = 0;
     std::optional<uint64_t> width;     ///< Hidden size of one expert's FFN.
     std::optional<std::string> gating; ///< "softmax", "sigmoid", ...
   };
   struct Layers {
-    uint64_t total = 0; ///< MTP layers included.
+    uint64_t total = 0; ///< Number of all parameters, MTP layers included.
     uint64_t dense = 0;
     uint64_t moe = 0;
     uint64_t mtp = 0;
@@ -52,7 +53,8 @@ struct ModelCard {
   /// matrix), the experts that the router does not select, and MTP layers.
   Use active;
   std::array<Use, modelPartCount> parts;
-  std::vector<FormatUse> formats; ///< Most bytes first.
+  /// Formats, the one with the most bytes first.
+  std::vector<FormatUse> formats;
 
   std::optional<Experts> experts;
   Layers layers;

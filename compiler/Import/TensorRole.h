@@ -24,7 +24,9 @@ enum class ModelPart {
   SharedExperts,
   Norms,
   Output,
-  Mtp, ///< Layers that predict more tokens; set by the layer, not the name.
+  /// Layers that predict further tokens (the layer number decides, not the
+  /// name).
+  Mtp,
   Other,
 };
 inline constexpr unsigned modelPartCount = unsigned(ModelPart::Other) + 1;
@@ -34,7 +36,8 @@ std::string_view modelPartName(ModelPart part);
 
 struct TensorRole {
   ModelPart part;
-  std::optional<uint32_t> layer; ///< N of "blk.N."; none outside the layers.
+  /// N of "blk.N."; absent for tensors outside the layers.
+  std::optional<uint32_t> layer;
 };
 
 TensorRole tensorRole(std::string_view name);

@@ -95,7 +95,8 @@ Status addKernelImages(plan::ProgramOp program,
   KernelCompiler compiler(nvrtc, options.cacheFolder);
   MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images,
                        compiler.compile(jobs, {.progress = options.progress}));
-  llvm::DenseMap<Value, int64_t> dynamicBytes; // The most, by module.
+  // The maximum over launches, by module.
+  llvm::DenseMap<Value, int64_t> dynamicBytes;
   program.walk([&](plan::InstOp inst) {
     for (const plan::InstOp::Launch &launch : inst.getLaunches()) {
       int64_t &most = dynamicBytes[launch.module];

@@ -49,7 +49,8 @@ moert::StatusOr<moert::OutputTarget> preparePair(const PairPaths &paths,
 
 /// A complete weights file under a temporary name.
 struct NewWeights {
-  moert::OutputFile file; ///< Was created for the result of preparePair().
+  /// The file that was created for the result of preparePair().
+  moert::OutputFile file;
   std::string headerHash;
 };
 

@@ -261,7 +261,8 @@ private:
   const fb::Tokenizer *tokenizer;
   Location location;
   OpBuilder builder;
-  llvm::StringMap<SmallVector<Value>> entries; ///< By the name of their type.
+  /// Values by the name of their type.
+  llvm::StringMap<SmallVector<Value>> entries;
   SmallVector<Value> events;
 };
 

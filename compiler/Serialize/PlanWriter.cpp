@@ -83,7 +83,8 @@ public:
       return Status(StatusCode::Internal, obstacle);
     fill(result, program);
     result.schema_version = moert::kSchemaVersion;
-    result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
+    // Any number other than 0 reserves the field for setPlanChecksum().
+    result.checksum = 1;
     addAll<plan::FileOp>(result.files);
     addAll<plan::WeightOp>(result.weights);
     addAll<plan::ConstantOp>(result.constants);

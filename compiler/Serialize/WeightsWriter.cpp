@@ -185,7 +185,7 @@ private:
 
   Status record(plan::ProgramOp program, const moert::OutputFile &output,
                 const std::string &headerHash, const PackedHashes &hashes) {
-    std::map<int64_t, size_t> numbers; // Keyed by offset.
+    std::map<int64_t, size_t> numbers; // The number of each entry, by offset.
     for (auto [number, entry] : llvm::enumerate(entries))
       numbers[entry.getOffset()] = number;
     plan::FileOp known;
@@ -316,7 +316,7 @@ std::vector<ModelBytes> bytesOf(ArrayRef<ModelWeights> files) {
 Status hashAll(std::vector<ModelBytes> &files, uint64_t bytes,
                const PlaceWeightsOptions &options) {
   moert::PiecesOptions pieces = piecesOptions(options, "hashing the model");
-  uint64_t before = 0; // Bytes of the files that are done.
+  uint64_t before = 0; // Bytes of the files that are already read.
   for (ModelBytes &model : files) {
     MOE_ASSIGN_OR_RETURN(moert::InputFile file,
                          moert::InputFile::open(model.path));

@@ -102,9 +102,9 @@ namespace {
 struct Splitting {
   /// Groups of heads that a CPU's core, and a GPU's block, compute together.
   int64_t groups, gpuGroups;
-  bool latent;          ///< All groups read the same rows.
-  int64_t window;       ///< Rows that a token sees; 0: all.
-  int64_t partialBytes; ///< Partial sums of a token in one split.
+  bool latent;          ///< Whether all groups read the same rows.
+  int64_t window;       ///< Number of rows that a token sees; 0: all.
+  int64_t partialBytes; ///< Bytes of a token's partial sums in one split.
 };
 } // namespace
 

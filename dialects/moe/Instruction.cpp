@@ -121,7 +121,7 @@ bool moe::isGrouped(Value ids) {
            if (auto transfer = dyn_cast<TransferOp>(user))
              return isGrouped(transfer.getResult());
            if (isa<SplitChoicesOp>(user))
-             return false; // It has lists for its own results.
+             return false; // This class has its own lists of results.
            auto experts = dyn_cast<ExpertsOp>(user);
            return !experts || !experts.getSliceAttr();
          });

@@ -40,13 +40,13 @@ public:
     ExpertMap,       ///< The map of a #moe.expert_slice.
     ExpertOffsets,   ///< Offsets of each expert's slots.
     ExpertSlots,     ///< The slots in the order of experts.
-    Constant,        ///< Numbers of the op, under a name.
+    Constant, ///< Constant numbers, found by the name that the op gives them.
   };
   /// The form in which activations are read or written.
   enum class Form : uint8_t {
     Plain,
     Activation, ///< The encoding that the instruction's gemms read.
-    Quantized,  ///< Encoded in 8 bits.
+    Quantized,  ///< Activations encoded in 8 bits.
   };
 
   Operand(std::nullopt_t) : kind_(Kind::Absent) {}
@@ -151,7 +151,7 @@ struct BufferShape {
   moek::Encoding encoding;
   int64_t cols;
   int64_t rowsPerToken = 1, fixedRows = 0;
-  StringRef device = {}; ///< "": the op's own.
+  StringRef device = {}; ///< "": the device of the op.
 };
 
 /// All instructions of an op in the order in which they run, and the buffers

@@ -48,7 +48,7 @@ struct Cost {
 
 /// Matrices from which each token of a step chooses some, such as experts.
 struct Choices {
-  int64_t tokens = 0; ///< 0: nothing is chosen.
+  int64_t tokens = 0; ///< Tokens that choose; 0: nothing is chosen.
   double matrices = 0;
   double chance = 0; ///< Probability that a token chooses a given matrix.
   /// The probability of each matrix as a multiple of `chance`; empty if all
@@ -68,7 +68,7 @@ struct Product {
   double rows;     ///< Rows of activations that each matrix is multiplied with.
 
   double elements() const; ///< Elements of the weight that are read.
-  double bytes() const;    ///< Their bytes, as stored in the model.
+  double bytes() const;    ///< Bytes of these elements, as stored in the model.
   double flops() const { return 2 * rows * elements(); }
 };
 
@@ -78,15 +78,16 @@ struct InstructionWork {
   /// Where tokens choose the products' matrices; `rows` of each product is then
   /// a mean.
   Choices choices = {};
-  double ops = 0;         ///< FLOPs besides the products.
-  double weightBytes = 0; ///< Besides the products' matrices.
+  double ops = 0; ///< FLOPs besides the products.
+  /// Bytes of weights other than the products' matrices.
+  double weightBytes = 0;
   /// Rows of a table that are read from the model file, each by itself; their
   /// bytes are weightBytes.
   double fileReads = 0;
   double activationBytes = 0, kvBytes = 0;
-  moek::KvType kvType =
-      moek::KvType::BF16; ///< Elements of the cache that it reads.
-  int64_t window = 0;     ///< Cached rows that a token sees; 0: all.
+  /// Type of the cache elements that are read.
+  moek::KvType kvType = moek::KvType::BF16;
+  int64_t window = 0; ///< Cached rows that a token sees; 0: all.
   /// Variant of the kernel's rates (kernels/KernelRate.h), where the
   /// instruction alone decides it.
   StringRef variant = {};

@@ -45,8 +45,9 @@ inline double bytesOf(Value weight) {
 
 /// The cached rows that the tokens of a step see.
 struct Seen {
-  double rows;  ///< Rows that any token sees, summed over sequences.
-  double pairs; ///< Pairs of a token and a row: the sum of C + t + 1.
+  double rows; ///< Rows that any token sees, summed over sequences.
+  /// Pairs of a token t and a row that it sees: the sum of C + t + 1.
+  double pairs;
 
   /// With `window` > 0 a token sees at most the last `window` rows.
   Seen(Operation *op, const Execution &execution, int64_t window = 0)

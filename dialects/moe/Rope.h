@@ -14,4 +14,4 @@ SmallVector<float> ropeInvFreq(RopeAttr rope);
 
 } // namespace mlir::moe
 
-#endif // MOE_DIALECTS_MOE_ROPE_H
+#endif // The fused instruction; if not fused, `gate`, `up` and `mul`.

@@ -25,7 +25,8 @@ namespace moek {
 /// q, out and the cache.
 struct HeadGroup {
   RingCache cache;
-  const float *q; ///< At the sequence's first token and the group's first head.
+  /// Points at the sequence's first token and the group's first head.
+  const float *q;
   float *out;
   int64_t head; ///< First head of the group.
 
@@ -103,13 +104,15 @@ private:
   }
 
   const SplitOperands &w;
-  int64_t tokens; ///< Most tokens that are processed together.
+  int64_t tokens; ///< The most tokens that are processed together.
   FloatTile<S> tiles;
   int64_t rowStride, sumStride;
-  float *rows;    ///< [kPanel][rowStride], before they become panels.
-  float *values;  ///< [value / kPanel][kKeyTile][kPanel]
-  float *queries; ///< [group][tokens][key], side by side unlike those in `q`.
-  float *sums;    ///< [group][tokens][sumStride]
+  /// [kPanel][rowStride], rows that are then rearranged into panels.
+  float *rows;
+  float *values; ///< [value / kPanel][kKeyTile][kPanel]
+  /// [group][tokens][key], without the gaps that rows of `q` have.
+  float *queries;
+  float *sums; ///< [group][tokens][sumStride]
   const HeadGroup *group = nullptr;
   int64_t begin = 0;
 };

@@ -24,7 +24,8 @@ void run(const BlockMaximaArgs &a, const Step &step, const Worker &worker) {
                 float most = kMinusInfinity;
                 for (int32_t i = 0; i < a.size; ++i) {
                   float score = scores[block * a.size + i];
-                  if (!(most >= score)) // Also takes a NaN.
+                  // The negated comparison is also true for a NaN.
+                  if (!(most >= score))
                     most = score;
                   if (most != most)
                     break;
@@ -36,7 +37,7 @@ void run(const BlockMaximaArgs &a, const Step &step, const Worker &worker) {
 
 template <class S>
 void run(const KeepBlocksArgs &a, const Step &step, const Worker &worker) {
-  const int64_t each = a.ratio / a.size; // Positions of an entry.
+  const int64_t each = a.ratio / a.size; // Positions of one entry.
   forTokens(step, worker,
             [&](int64_t t, int64_t position, const SequenceRows &) {
               const float *scores = a.scores + t * a.scoresStride;

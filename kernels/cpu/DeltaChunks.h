@@ -105,13 +105,13 @@ template <class S> class DeltaChunks {
   /// [kRows, width], lengths 1 and 1 / sqrt(key). With channels, row i is
   /// multiplied by D(i).
   float *keys, *queries;
-  float *faded;    ///< With channels, [kRows, width]: D(n, j) k(j).
-  float *passed;   ///< [width] D(n), the decays of the chunk so far.
+  float *faded;    ///< [kRows, width], with channels only: D(n, j) k(j)
+  float *passed;   ///< [width]: D(n), the decays of the chunk so far
   float *found;    ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
   float *answered; ///< [kRows, kRows]: D(i, j) q(i)k(j)
-  float *written;  ///< [kRows, kCols]: e.
-  float *kept;     ///< [kRows, kCols] e(j), decayed to the last row.
-  float *state;    ///< [columns / kCols, width, kCols] of S
+  float *written;  ///< [kRows, kCols]: e
+  float *kept;     ///< [kRows, kCols]: e(j), decayed to the last row
+  float *state;    ///< [columns / kCols, width, kCols]: S
   float strength[kRows], decay[kRows], left[kRows];
 
 public:
@@ -295,7 +295,7 @@ private:
   MOE_INLINE static void addProducts(Sums &to, const float *factors,
                                      int64_t row, int64_t step,
                                      const float *vectors, int64_t count) {
-    Sums sums = to; // In registers; `to` might be aliased.
+    Sums sums = to; // A copy stays in registers; `to` might be aliased.
     for (int64_t n = 0; n < count; ++n) {
       Vec u = S::load(vectors + n * kCols);
       Vec v = S::load(vectors + n * kCols + S::kWidth);

@@ -92,7 +92,8 @@ void run(const ShortConvArgs &a, const Step &step, const Worker &worker) {
   forSequences(step, worker, [&](const SequenceRows &rows, const Worker &w) {
     Range columns = shareOf(a.cols, 16, w);
     for (int64_t c = columns.begin, end; c < columns.end; c = end) {
-      end = (c / a.xStride + 1) * a.xStride; // The end of the part,
+      // First the end of the part, then the nearest of the limits.
+      end = (c / a.xStride + 1) * a.xStride;
       end = end < columns.end ? end : columns.end;
       end = end < c + kConvColumns ? end : c + kConvColumns;
       convolve(a, rows, c, end - c);

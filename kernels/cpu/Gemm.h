@@ -17,8 +17,9 @@ namespace moek {
 
 /// Scratch memory of such a kernel.
 struct GemmScratch {
-  float *first, *second; ///< [kTokenTile, kRowTile]; `second` is for up.
-  const uint8_t **act;   ///< [kTokenTile]
+  /// [kTokenTile, kRowTile]; `second` holds sums of the up matrix.
+  float *first, *second;
+  const uint8_t **act; ///< [kTokenTile]
 };
 
 MOE_INLINE GemmScratch gemmScratch(std::byte *scratch) {

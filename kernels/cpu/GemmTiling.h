@@ -151,7 +151,7 @@ MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
 // Panels: see the Int8Panel.h of each instruction set. F is a format's traits.
 //===----------------------------------------------------------------------===//
 
-constexpr int kPanelCols = 512; ///< Columns expanded at a time.
+constexpr int kPanelCols = 512; ///< Columns that are expanded at a time.
 /// Tokens that one expansion of a panel serves: as many as an op's kernel
 /// passes.
 constexpr int kPanelTokens = int(kTokenTile);

@@ -19,7 +19,7 @@ namespace moek {
 /// Load reads a vector; see withKvType.
 template <class S, class Load> struct Converted {
   Load load;
-  int bytes; ///< Of an element.
+  int bytes; ///< Bytes of an element.
 
   MOE_INLINE typename S::Vec at(const uint8_t *row, int64_t column,
                                 WholeLanes<S>) const {

@@ -30,7 +30,7 @@ MOE_INLINE float *kvScale(const KvView &kv, int64_t row, int64_t block) {
 /// otherwise each `group` of query heads has its own key and value. See
 /// KvCache.h.
 struct KvColumns {
-  int64_t key, value; ///< Columns.
+  int64_t key, value; ///< Columns of a key and of a value.
   int64_t group;
   int64_t kvHeads = 0; ///< 0: latent rows, which all heads share.
 

@@ -56,21 +56,22 @@ struct SplitOperands {
   int64_t qStride;
   KvView kv;
   const float *sinks; ///< [heads] or null.
-  float *out;         ///< As in AttentionArgs.
+  float *out;         ///< Results, laid out as in AttentionArgs.
   int64_t outStride;
   int64_t heads, splits, window;
   KvColumns parts;
   float scale, cap;
-  int64_t
-      mostTogether; ///< Number of heads of a group that are processed together.
-  int32_t ring = 0; ///< Rows of a sequence's ring; 0: it has pages.
+  /// The most heads of a group that are processed together.
+  int64_t mostTogether;
+  int32_t ring = 0; ///< Rows of a sequence's ring; 0: the cache has pages.
 
   int64_t groups() const { return (heads + mostTogether - 1) / mostTogether; }
 };
 
 /// The rows around a split that the same worker reads.
 struct SplitReads {
-  bool asked;  ///< Its first rows were prefetched with the previous ones.
+  /// Whether its first rows were prefetched with the previous split.
+  bool asked;
   int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 
@@ -126,7 +127,8 @@ public:
         }
       }
     };
-    if (cache.kv.type == KvType::Q8_0) // Traits without Q8Products.
+    // These rows are for traits without Q8Products.
+    if (cache.kv.type == KvType::Q8_0)
       return attendTo(floatRows<S>(), 0);
     withKvType<S>(cache.kv.type, [&](auto load, auto, int bytes) {
       attendTo(converted<S>(load, bytes), reads.end);
@@ -139,8 +141,8 @@ private:
     From from;
     const RingCache &cache;
     Range positions;
-    int64_t readEnd; ///< See SplitReads.
-    bool fresh;      ///< They are the first ones.
+    int64_t readEnd; ///< Copy of SplitReads::end.
+    bool fresh;      ///< Whether these rows are the first ones of the sum.
 
     MOE_INLINE const uint8_t *row(int64_t k) const {
       return cache.kv.data +
@@ -211,8 +213,8 @@ private:
   const SplitOperands &w;
   bool isLatent;
   int64_t columns, valueStride;
-  float *values;                 ///< [kKeyTile][valueStride], before that keys.
-  float *scores;                 ///< [kKeyTile][columns], then weights.
+  float *values; ///< [kKeyTile][valueStride]; holds the keys before.
+  float *scores; ///< [kKeyTile][columns]; replaced by the weights.
   float *alpha, *mostOf, *sumOf; ///< [columns]
 };
 
@@ -256,7 +258,7 @@ public:
 private:
   void encode(const float *q, int64_t heads) {
     if (q == encoded && heads <= encodedHeads)
-      return; // Encoded already: a token has several splits.
+      return; // A token with several splits is encoded only once.
     encoded = q;
     encodedHeads = heads;
     for (int64_t h = 0; h < heads; ++h)

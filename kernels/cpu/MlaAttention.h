@@ -134,7 +134,8 @@ private:
   }
 
   const MlaAttentionArgs &a;
-  int64_t ropeBegin, valueBegin, valueBlocks; ///< Counted in blocks of a row.
+  /// Offsets and number, counted in blocks of a row.
+  int64_t ropeBegin, valueBegin, valueBlocks;
   HeadKeysValues<S> rows;
   KvView group;
   typename S::Q8Products products;

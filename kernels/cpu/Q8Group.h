@@ -28,12 +28,12 @@ namespace moek {
 
 struct Q8Shape {
   int64_t queries;          ///< Number of queries that are held.
-  int64_t mostTogether;     ///< Most queries that are processed together.
+  int64_t mostTogether;     ///< The most queries that are processed together.
   int64_t keyBlocks;        ///< Key blocks of a row.
   int64_t values;           ///< Value columns.
-  int64_t transposedBlocks; ///< Blocks of values that stay transposed.
+  int64_t transposedBlocks; ///< Number of value blocks that stay transposed.
   float scale;              ///< Factor of the scores.
-  float cap = 0;            ///< Softcap of the scores, 0 for none.
+  float cap = 0;            ///< Softcap of the scores; 0: none.
 };
 
 /// `Code` is the element type of encoded queries.
@@ -65,7 +65,8 @@ public:
 
 protected:
   static constexpr int64_t kGroup = kQ8Group;
-  static constexpr int kQueries = kQ8Queries; ///< Queries of a register block.
+  /// Number of queries in a register block.
+  static constexpr int kQueries = kQ8Queries;
 
   /// Divides the scratch memory; a derived class takes its own from `rest` on.
   Q8Group(const Q8Shape &shape, std::byte *scratch)
@@ -170,17 +171,17 @@ protected:
   const Q8Shape shape;
   std::byte *rest;
 
-  int64_t chosen = 0;  ///< The held query that is query 0 of the calls.
+  int64_t chosen = 0;  ///< Index of the held query that calls see as query 0.
   Code *query;         ///< [queries][keyBlocks][kKvBlock]
   float *queryScale;   ///< [queries][keyBlocks], includes the scale of scores.
   int32_t *queryStart; ///< [queries][keyBlocks]: -(zero code) * sum of query.
-  float *scores;       ///< [mostTogether][kGroup], then weights.
+  float *scores;       ///< [mostTogether][kGroup]; replaced by the weights.
   int16_t *words; ///< [mostTogether][kGroup]: weights in multiples of `unit`.
   float *unit;    ///< [mostTogether]: unit of a query's words.
   float *alpha;   ///< [mostTogether]: factor of the earlier sums.
   int32_t *seenBegin, *seenEnd; ///< [mostTogether]: visible rows of the group.
-  int16_t *rowScale;            ///< [kGroup]: scales in rowUnits.
-  float rowUnit = 0;            ///< See rowScale.
+  int16_t *rowScale;            ///< [kGroup]: scales in multiples of `rowUnit`.
+  float rowUnit = 0;            ///< Unit of `rowScale`.
   uint8_t *transposed;          ///< [transposedBlocks][kGroup * kKvBlock]
 
   // State of the current group.
@@ -199,7 +200,8 @@ protected:
   Ahead ahead = {};
 
 private:
-  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile; ///< Per tile.
+  /// Bytes of a tile.
+  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile;
   static constexpr int64_t kScaleBytes = kKvTile * int64_t(sizeof(float));
 
   /// Finds the pieces for rows of `blocks` blocks.

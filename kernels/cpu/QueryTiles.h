@@ -33,10 +33,11 @@ private:
 
 /// Queries of neighbouring tokens for one head.
 struct QueryTile {
-  int64_t head, first, count; ///< Head in the group; first token, tokens.
-  float *most, *sum;          ///< Running maximum and sum of each query.
+  /// Head in the group; first token; number of tokens.
+  int64_t head, first, count;
+  float *most, *sum; ///< Running maximum and sum of each query.
   Visible visible;
-  bool fresh; ///< The block is the first one of these queries.
+  bool fresh; ///< Whether the block is the first one for these queries.
 };
 
 /// A block of rows as floats. Keys are transposed, so that scores are sums of
@@ -148,9 +149,9 @@ void attendTile(Products &products, const QueryTile &tile, int64_t valueBlocks,
 struct TileWork {
   int64_t position; ///< Position of the sequence's first token.
   Range tokens;     ///< Starts at a multiple of kQueryTile.
-  Range keys;       ///< Positions that at least one of them sees.
+  Range keys;       ///< Positions that at least one of these tokens sees.
   int64_t window;
-  int64_t heads; ///< Heads that share blocks.
+  int64_t heads; ///< Number of heads that share blocks.
   /// Per head `stride` floats, of which one per token is used.
   float *most, *sum;
   int64_t stride;
@@ -172,7 +173,7 @@ template <class Blocks> void attendTiles(const TileWork &w, Blocks &blocks) {
       if (begin < 0)
         begin = 0;
       if (begin >= first + n)
-        break; // Later tiles see later rows.
+        break; // Windows of later tiles begin even later.
       int64_t count =
           w.tokens.end - t < kQueryTile ? w.tokens.end - t : kQueryTile;
       for (int64_t h = 0; h < w.heads; ++h) {

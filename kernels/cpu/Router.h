@@ -124,7 +124,7 @@ private:
     }
     selectBest(groupRank, a.groups, a.groupsUsed, [](int32_t, int32_t) {});
     for (int32_t g = 0; g < a.groups; ++g)
-      if (groupRank[g] == groupRank[g]) // This group was not taken.
+      if (groupRank[g] == groupRank[g]) // A NaN marks a group that was taken.
         for (int32_t e = g * size; e < (g + 1) * size; ++e)
           rank[e] = kDropped;
   }

@@ -22,8 +22,9 @@ void weightRow(const WeightView &w, int64_t outer, int64_t row, int64_t col,
                    : return S::Dequant::name(from, cols, out);)
 #include "kernels/quant/Formats.def"
   default:
-    return; // Only the size is known; a verified plan has no such weight. Or
-            // the build is one for tests without the format.
+    // Either only the format's size is known, and a verified plan has no such
+    // weight, or a test build leaves the format out.
+    return;
   }
 }
 

@@ -107,16 +107,17 @@ struct PairArgs {
 struct GemmArgs {
   const Step *step;
   const u8 *act;
-  i64 actStride; ///< Bytes.
+  i64 actStride; ///< Distance of rows in bytes.
   Matrix w;
   Matrix up;
   const float *bias, *upBias; ///< [matrices, w.rows] or null.
   float *out;
   i64 outStride;
-  const int *offsets, *slots; ///< From ExpertGroup; else null.
+  const int *offsets, *slots; ///< Results of ExpertGroup; null without experts.
   int experts, topK;
   int actPerToken; ///< Slot s reads row s / topK of act instead of row s.
-  int accumulate;  ///< Adds to `out` instead of overwriting it.
+  /// Whether results are added to `out` instead of overwriting it.
+  int accumulate;
   int tail; ///< HeadLinear: columns of a head of act copied behind its result.
 };
 
@@ -125,9 +126,9 @@ struct GemmArgs {
 struct NarrowArgs {
   const Step *step;
   const u8 *x;
-  i64 tokenStride, rowStride; ///< Bytes.
-  u16 *out; ///< [rows, pitch]; further parts, if any, each `plane` elements
-            ///< behind.
+  i64 tokenStride, rowStride; ///< Distances in bytes.
+  /// [rows, pitch]; each further part follows after `plane` elements.
+  u16 *out;
   float *scales;    ///< [rows]; only with F16.
   i64 pitch, plane; ///< pitch: cols rounded up to 32; the rest is zeros.
   // With MOE_TILED `out` is [pitch / 64, rows, 64], where rows are a multiple
@@ -150,11 +151,11 @@ struct HalfGemmArgs : GemmArgs {
 
 /// A part of the columns of the tiles of a tile column (Tail.cuh).
 struct TailPart {
-  u16 begin, end; ///< Steps along the columns.
-  u8 column;      ///< Tile column.
+  u16 begin, end; ///< Range of steps along the columns.
+  u8 column;      ///< Number of the tile column.
   u8 number;      ///< Number among the `count` parts of the tile column.
   u8 count;
-  u8 first; ///< Number of the first of these among all parts.
+  u8 first; ///< Number of the tile column's first part among all parts.
 };
 constexpr int kMostTailParts = 192;
 
@@ -166,7 +167,8 @@ struct TailArgs {
   int divided;  ///< The number of divided tile columns.
   /// The number of parts of a tile, or in place of all divided tile columns.
   int parts;
-  TailPart part[kMostTailParts]; ///< In place: in the order of blocks.
+  /// If blocks add in place: in the order of blocks.
+  TailPart part[kMostTailParts];
 };
 struct GemmTailArgs : GemmArgs {
   TailArgs tail;
@@ -184,7 +186,7 @@ constexpr int kBringBlocks = 32;
 struct Bring {
   const u8 *from[2];
   u8 *to[2];
-  i64 matrixBytes[2]; ///< 0: there is no such weight.
+  i64 matrixBytes[2]; ///< Bytes of a matrix; 0: there is no such weight.
   const int *offsets; ///< [count + 1]
   int count;
 };
@@ -215,7 +217,7 @@ struct DecompressArgs {
   Kv kv;
   Matrix w;
   float *out;
-  i64 positions; ///< The most of all sequences together.
+  i64 positions; ///< The most positions of all sequences together.
   int firstHead, latent, cols, column, width; ///< width: nope + value
 };
 
@@ -232,7 +234,7 @@ struct DecompressRowsArgs {
   i64 rowElements;
   int firstHead, cols;
   int rope; ///< Columns of the cache that follow a key's; 0 for values.
-  int at, headPitch; ///< First column of the first head; columns per head.
+  int at, headPitch; ///< First column of the first head; columns of a head.
 };
 
 /// MlaAttention for the heads whose keys and values are decompressed.
@@ -245,7 +247,8 @@ struct MlaHeadsArgs {
   i64 positions;
   float *out;
   i64 outStride;
-  int firstHead, heads, nope, rope, latent, value; ///< heads: of all of q.
+  /// heads: the number of all heads in q.
+  int firstHead, heads, nope, rope, latent, value;
   float scale;
 };
 
@@ -256,11 +259,11 @@ constexpr int kPartRows = 1024;
 /// Attention of a prompt in which blocks for the KV heads from `wholeHeads` on
 /// see only a part of the keys each (FlashParts.cuh).
 struct AttentionPartsArgs : AttentionArgs {
-  float
-      *parts; ///< Sums that blocks store for others, aligned to sixteen bytes.
+  /// Sums that blocks store for others, aligned to sixteen bytes.
+  float *parts;
   u32 *tickets; ///< A counter of Step for each divided tile.
   int wholeHeads;
-  int tiles; ///< Tiles of queries per KV head; blocks without rows return.
+  int tiles; ///< Tiles of queries of a KV head; blocks without rows return.
 };
 
 /// Rows of a chunk, and number of floats of DeltaChunk.cuh's ChunkMix: the
@@ -295,7 +298,8 @@ struct BlockSplitsArgs : BlockAttentionArgs {
 /// One kernel (piece) of a fused launch, and which blocks execute it.
 struct PieceShape {
   u32 grid[3], threads;
-  u32 blocks; ///< Blocks of the launch that begin with this piece, or 0.
+  /// Number of the launch's blocks that begin with this piece, or 0.
+  u32 blocks;
   /// For a piece that follows tiles of another one: `ticket` is the number of
   /// its first tile's counter, `tileBlocks` how many of the other piece's
   /// blocks side by side make up a tile, and `perTile` how many of its own
@@ -311,9 +315,9 @@ constexpr int kMaxPieces = 12;
 /// Words in the host's memory, by which the host and a launch synchronise in
 /// the middle of a step (runtime/device/StepEvents.h); null if they do not.
 struct HostSync {
-  const u32 *awaited; ///< A launch of one block begins when it is not 0,
-  const u64 *head;    ///< with these tokens and sequences of Step.
-  u32 *signalled;     ///< Set by the block that ends last.
+  const u32 *awaited; ///< A launch of one block waits until this is not 0.
+  const u64 *head; ///< Tokens and sequences of the step, which the host gives.
+  u32 *signalled;  ///< The block that ends last sets this.
   /// If `awaited` is still 0 after so many nanoseconds, `late` is set, and the
   /// step has no tokens.
   u32 *late;

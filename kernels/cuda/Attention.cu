@@ -20,7 +20,7 @@ extern __shared__ float shared[];
 
 struct Query {
   int t, head;    ///< Token in the sequence; head in the group.
-  int begin, end; ///< Positions of the block's split that it sees.
+  int begin, end; ///< Positions in the block's split that the query sees.
 };
 
 /// Copies `columns` columns of the cache, from column `from` on, to shared
@@ -130,7 +130,7 @@ MOE_KERNEL(128, 2, AttentionArgs) {
       for (int j = 0; j < kColumns; ++j)
         sums[i][j] *= alpha;
     }
-    __syncthreads(); // The keys are not read any more.
+    __syncthreads(); // No thread reads the previous keys any more.
     loadRows(rows, MOE_VALUE, a, sequence, at, rowCount, valueAt, MOE_VALUE);
     __syncthreads();
     for (int r = 0; r < rowCount; ++r)

@@ -35,7 +35,7 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
   int column = block * kCombined + lane * kColumns;
   const float *x = rows + i64(head) * value + min(column, value - kColumns);
   const float *maxima = rows + i64(heads) * value + head;
-  u32 pitch = u32(stride) * 4; // Bytes.
+  u32 pitch = u32(stride) * 4; // Distance of rows in bytes.
   auto rowOf = [&](const float *from, int i) {
     return (const float *)((const char *)from +
                            u64(u32(min(i, used - 1))) * pitch);
@@ -52,7 +52,8 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
 #pragma unroll
     for (int j = 0; j < kAhead; ++j)
       ahead[j] = *(const Columns *)rowOf(x, at + kWarps * j);
-    float next = fmaxf(most, warpMax(maximum)); // Lanes >= kAhead repeat one.
+    // Lanes from kAhead on repeat another lane's value.
+    float next = fmaxf(most, warpMax(maximum));
     float shift = next == -infinity() ? 0 : next, alpha = expf(most - shift);
     float factor = isThere ? expf(maximum - shift) : 0;
     most = next;

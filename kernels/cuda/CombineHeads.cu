@@ -37,7 +37,7 @@ MOE_KERNEL(128, 4, CombineSplitsArgs) {
   i64 stride = a.xStride;
   const float *rows = a.x + (i64(t) * a.splits + first) * stride;
   // A row is [heads * value sums | heads maxima | heads sums of weights].
-  u32 pitch = u32(stride) * 4; // Bytes.
+  u32 pitch = u32(stride) * 4; // Distance of rows in bytes.
   const char *stats = (const char *)(rows + i64(a.heads) * MOE_VALUE + head);
   const char *x = (const char *)(rows + i64(head) * MOE_VALUE);
   // Beyond the last column or split, a lane loads the last one again.
@@ -57,7 +57,8 @@ MOE_KERNEL(128, 4, CombineSplitsArgs) {
     for (int i = 0; i < kAhead; ++i)
       ahead[i] = *(const Columns *)rowOf(x, at + i);
     if (at % 32 == 0) {
-      float next = fmaxf(most, warpMax(own)); // The last split may come twice.
+      // Unused lanes repeat the last split.
+      float next = fmaxf(most, warpMax(own));
       float shift = next == -infinity() ? 0 : next;
       float alpha = expf(most - shift);
       most = next;

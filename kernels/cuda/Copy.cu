@@ -14,7 +14,8 @@ MOE_KERNEL(256, 4, CopyArgs) {
     const uint4 *from = (const uint4 *)a.x;
     uint4 *to = (uint4 *)a.out;
     for (; i + threads < words; i += 2 * threads) {
-      uint4 one = from[i], other = from[i + threads]; // In flight together.
+      // Both loads are in flight together.
+      uint4 one = from[i], other = from[i + threads];
       to[i] = one;
       to[i + threads] = other;
     }

@@ -33,7 +33,7 @@ constexpr int kPitch = kChunks * kDepth * 2;
 struct Shared {
   u8 weights[kCols * kChunks * kDepth * 2];
   u8 latents[2][kRows * kDepth * 2];
-  i64 rows[kRows]; ///< Rows in the cache of the positions; -1: none.
+  i64 rows[kRows]; ///< Row in the cache of each position; -1: none.
 };
 
 MOE_DEVICE int swizzled(int row, int chunk) { return (chunk ^ (row & 7)) * 16; }
@@ -149,14 +149,14 @@ MOE_KERNEL(256, 1, DecompressRowsArgs) {
   decodeWeights(shared.weights, a,
                 a.w.data + (a.firstHead + head) * a.w.outerStride, first);
   for (; begin < positions; begin += i64(gridDim.x) * kRows) {
-    __syncthreads(); // The previous rows are not read any more.
+    __syncthreads(); // No thread reads the previous rows any more.
     findRows(shared.rows, a.step, begin);
     __syncthreads();
     copyLatents(shared.latents[0], shared.rows, a.kv, 0);
     float sums[kCols / 8][4] = {};
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       waitCopies<0>();
-      __syncthreads(); // This chunk is complete, the other stage free.
+      __syncthreads(); // This chunk is complete, and the other stage is free.
       if (chunk + 1 < kChunks)
         copyLatents(shared.latents[(chunk + 1) % 2], shared.rows, a.kv,
                     chunk + 1);

@@ -9,8 +9,8 @@
 #include "kernels/cuda/States.cuh"
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kKeys = kAll / kWarps; ///< Keys of a warp.
-constexpr int kTile = kKeys / 4;     ///< Keys of a thread.
+constexpr int kKeys = kAll / kWarps; ///< Number of keys of a warp.
+constexpr int kTile = kKeys / 4;     ///< Number of keys of a thread.
 constexpr int kColumns = 32;
 /// Rows of a warp in `parts`: first its keys' rows of S, then its partial sums
 /// of S^T k (16 rows) and of S^T q (16 rows).
@@ -70,7 +70,8 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   int head = blockIdx.y,
       keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
   int firstColumn = blockIdx.x * kColumns + column;
-  int columns = min(max(a.value - firstColumn, 0), 4); // That exist.
+  // Columns of the four that exist.
+  int columns = min(max(a.value - firstColumn, 0), 4);
   const float *values =
       a.x + 2 * i64(a.keyHeads) * MOE_KEY + i64(head) * a.value + firstColumn;
   float *out = a.out + i64(head) * a.value + firstColumn;
@@ -118,7 +119,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll
     for (int i = 0; i < kFours; ++i) {
-      int at = thread + kThreads * i, key = at / 4; // A key is 4 x 4 floats.
+      int at = thread + kThreads * i, key = at / 4; // A key has 4 x 4 floats.
       four(shared.keys[key / kAll][key % kAll][at % 4 * 4]) = keys[i];
     }
     ((float4 *)&shared.mix)[thread] = mix[0];
@@ -208,7 +209,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
         addTimes(S[i], k.w, u[3]);
       }
     }
-    __syncthreads(); // This chunk's data is not read any more.
+    __syncthreads(); // No thread reads this chunk's data any more.
   }
 #pragma unroll
   for (int i = 0; i < kTile; ++i)

@@ -37,8 +37,9 @@ struct alignas(16) ChunkKeys {
 struct alignas(16) ChunkMix {
   float solved[kChunk][kChunk]; ///< [i][j]: inverse of I + A, times b_j.
   float seen[kChunk][kChunk];   ///< [i][j]: D_ij (q_i k_j) for j <= i.
-  float kept[kChunk];           ///< D_i,-1
-  float left[kChunk];           ///< D_15,j
+  /// D_i,-1: decay from the state before the chunk to row i
+  float kept[kChunk];
+  float left[kChunk]; ///< D_15,j: decay from row j to the chunk's last row
 };
 static_assert(sizeof(ChunkKeys) == 2 * kChunk * kAll * sizeof(float) &&
               sizeof(ChunkMix) == kDeltaMixFloats * sizeof(float));

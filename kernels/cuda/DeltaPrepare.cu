@@ -90,7 +90,7 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
     float strength = j < count ? gates[0] : 0;
     float decay = j < count ? gates[a.heads] : 1;
     float ratio = 1, all = 1, kept = 1;
-    __syncwarp(); // The previous head's data is not read any more.
+    __syncwarp(); // No lane reads the previous head's data any more.
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       float g = __shfl_sync(kAllLanes, decay, i);

@@ -23,9 +23,9 @@ constexpr int kAll = kKeys * kWarps;
 constexpr int kRows = MOE_CHANNELS ? 4 : 8;
 
 struct alignas(16) Row {
-  float key[kAll], query[kAll]; // As in x; zeros behind MOE_KEY elements.
+  float key[kAll], query[kAll]; // Elements as in x; zeros from MOE_KEY on.
   float decays[MOE_CHANNELS ? kAll : 4];
-  float value[32]; // The block's columns.
+  float value[32]; // Elements of the block's columns.
   float keyScale, queryScale, strength, decay;
 };
 
@@ -85,7 +85,7 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
 
   for (int first = s.begin; first < s.begin + s.count; first += kRows) {
     int count = min(kRows, s.begin + s.count - first);
-    __syncthreads(); // The previous rows are not read any more.
+    __syncthreads(); // No thread reads the previous rows any more.
     for (int r = warp; r < count; r += kWarps)
       load(rows[r], first + r);
     __syncthreads();

@@ -121,7 +121,7 @@ MOE_DEVICE float timesSigmoid(float x, float gate) {
   return x / (1.0f + expf(-gate));
 }
 
-#ifdef MOE_ACTIVATION // moek::Activation
+#ifdef MOE_ACTIVATION // The value is a moek::Activation.
 /// The product of the activated gate `g` and `u`, by moek::Activation: 0 SiLU,
 /// 1 GELU by tanh, 2 the clamped SiLU of gpt-oss, 3 ReLU, 4 GELU by erf.
 /// Comparisons instead of fminf and fmaxf keep a NaN.

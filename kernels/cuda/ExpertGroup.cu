@@ -16,7 +16,8 @@ MOE_DEVICE void groupFew(const ExpertGroupArgs &a, int slots, u32 thread,
                          u32 threads) {
   int lane = thread % 32;
   int number = lane < slots ? numberOf(a.ids[lane], a.slice) : -1;
-  u32 own = number >= 0 ? u32(number) : ~0u; // Of no expert here: behind all.
+  // Slots of experts that are not here sort last.
+  u32 own = number >= 0 ? u32(number) : ~0u;
   int place = 0;
   for (int i = 0; i < slots; ++i) {
     u32 other = __shfl_sync(kAllLanes, own, i);
@@ -68,7 +69,7 @@ MOE_KERNEL(1024, 1, ExpertGroupArgs) {
         counts[w * experts + e] = total;
         total += count;
       }
-    int sum = total; // Becomes the sum over lanes up to and including this one.
+    int sum = total; // The loop makes it the sum over lanes up to this one.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);

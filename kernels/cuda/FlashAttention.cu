@@ -57,22 +57,22 @@ constexpr int kWarps = MOE_WARPS, kStages = MOE_STAGES;
 constexpr int kHeads = MOE_GROUP; ///< Query heads that share a KV head.
 #ifdef MOE_PREFILL
 constexpr int kParts = 1;
-constexpr int kKeys = MOE_KEYS; ///< Keys of a tile that all warps share.
-constexpr int kTall = MOE_TALL; ///< Sixteens of a warp's queries.
+constexpr int kKeys = MOE_KEYS; ///< Keys of a tile, which all warps share.
+constexpr int kTall = MOE_TALL; ///< A warp has 16 * kTall queries.
 constexpr int kRows = 16 * kTall * kWarps;
 constexpr int kRings = 1, kRingWarps = kWarps;
 constexpr int kAhead = kStages - 1; ///< Tiles that are copied ahead.
-constexpr int kHalves = 2; ///< Queries of a lane, of each sixteen.
+constexpr int kHalves = 2;          ///< Queries of a lane in each 16.
 #else
 constexpr int kHalves = MOE_QUERIES / 8;
-constexpr int kParts = kHalves; ///< One product for both parts of eight.
-constexpr int kKeys = 16; ///< Keys of a tile that one warp has.
+constexpr int kParts = kHalves; ///< One product computes all eights of queries.
+constexpr int kKeys = 16;       ///< Keys of a tile, which belongs to one warp.
 constexpr int kTall = 1;
 constexpr int kRows = MOE_QUERIES;
 constexpr int kRings = kWarps, kRingWarps = 1;
 constexpr int kAhead = kStages;
 #endif
-constexpr int kGroups = kKeys / 16; ///< Rows of a tile, sixteen at a time.
+constexpr int kGroups = kKeys / 16; ///< Number of 16 rows in a tile.
 constexpr int kSteps = (MOE_KEY + 15) / 16;
 /// Warps that copy a group of sixteen rows.
 constexpr int kCopyWarps = kRingWarps / kGroups;
@@ -90,8 +90,8 @@ struct Span {
 
 /// Sixteen rows of the cache, of which a tile has `kGroups`.
 struct Group {
-  i64 row;      ///< First row in the cache.
-  int position; ///< Its position.
+  i64 row;      ///< Row in the cache of the first position.
+  int position; ///< The first position.
 };
 
 /// Weights are relative to a running maximum of scores. In prefill that is
@@ -264,7 +264,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   Span common = work.common();
   auto spanOf = [&](int query) {
     int i = ownQuery;
-    asm volatile("" : "+r"(i)); // Not before the loop.
+    // Keeps the compiler from moving this before the loop.
+    asm volatile("" : "+r"(i));
     return work.seenBy(i + query);
   };
 #ifdef MOE_PREFILL
@@ -447,16 +448,17 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   };
 #ifdef MOE_TEAMS
   const int team = warp / kTeamWarps;
-  u32 weights[kTall][kGroups][kParts][4] = {}; // Of the tile before.
+  u32 weights[kTall][kGroups][kParts][4] = {}; // Weights of the previous tile.
   if (team == 1) {
-    waitCopies<1>(); // The first keys, with which team 0 begins.
+    waitCopies<1>(); // Waits for the first keys, with which team 0 begins.
     endTurn(1);
   }
   int at = firstAt, stage = 0;
   while (true) {
     int after = stage == kStages - 1 ? 0 : stage + 1;
     u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
-    waitCopies<1>(); // This tile's keys, and the values of the last one.
+    // Waits for this tile's keys and the previous tile's values.
+    waitCopies<1>();
     if (at > firstAt && isEdge(at - kStride)) {
       __syncthreads();
       hideValues(at - kStride, last);
@@ -470,7 +472,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     turn.multiply<kValuesOfTurn + kKeysOfTurn>(
         sums, weights, scores, queryOf, [&] {
           if (team == 1)
-            waitCopies<0>(); // Of the next tile, with which team 0 begins.
+            waitCopies<0>(); // Waits for the next tile, with which team 0
+                             // begins.
           endTurn(team);
         });
     copyKeysAt(at + 2 * kStride, last);
@@ -513,16 +516,16 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   };
   for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
     int later = at + kAhead * kStride;
-    waitCopies<kAhead - 1>(); // This tile is complete.
+    waitCopies<kAhead - 1>(); // Waits until this tile is complete.
 #ifdef MOE_PREFILL
-    __syncthreads(); // The one before it is not read any more.
+    __syncthreads();          // No thread reads the previous tile any more.
     copy(later, (stage + kAhead) % kStages, nextRow);
     nextRow = rowOf(later + kStride);
     addTile(at, ring + stage * kTileBytes);
 #else
     __syncwarp();
     addTile(at, ring + stage * kTileBytes);
-    __syncwarp(); // It is not read any more.
+    __syncwarp(); // No lane reads the tile any more.
     if (later < seen.end) {
       copy(later, stage, nextRow);
       nextRow = rowOf(later + kStride);
@@ -545,7 +548,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   auto partOf = [&](int w, int row) {
     return (float *)((u8 *)memory + w * kWarpBytes) + row * kSumPitch;
   };
-  constexpr int kStats = kColumnTiles * 8; // Maximum and sum.
+  // Index of the maximum, before that of the sum.
+  constexpr int kStats = kColumnTiles * 8;
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
     float *to = partOf(warp, g + 8 * half);

@@ -244,7 +244,8 @@ MOE_DEVICE void hideNonFinite(float (&sums)[kTall][kColumnTiles][4], u8 *tile,
   syncReaders();
 }
 
-constexpr int kValueLoads = kColumnTiles / 2; ///< Matrix loads of a group.
+/// Number of matrix loads for a group of rows.
+constexpr int kValueLoads = kColumnTiles / 2;
 
 /// Matrix load number `I` of a tile's values, transposed: columns 8 n .. 8 n +
 /// 15 of the sixteen rows of group I / kValueLoads, with n = I % kValueLoads *

@@ -149,7 +149,7 @@ MOE_DEVICE bool mergeParts(Work &work, float (&most)[kTall][2],
     }
     addStored(slots + (own ^ 1) * kSlot, most, sum, sums);
   }
-  if (threadIdx.x == 0) // As the next launch expects it.
+  if (threadIdx.x == 0) // Resets the counter for the next launch.
     asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(stored) : "memory");
   work.span = {0, kAllKeys};
   return true;

@@ -13,10 +13,11 @@ struct Work {
   const AttentionOf &a;
   Sequence sequence;
   int kvHead, first;
-  int count; ///< Queries from this number on are not this tile's.
+  int count; ///< The tile has no queries from this index on.
   Span span;
-  Span seen; ///< What any of the tile's queries sees of it.
-  i64 base;  ///< With MOE_CONTIGUOUS: row of the sequence's position 0.
+  Span seen; ///< Keys of `span` that at least one query of the tile sees.
+  /// With MOE_CONTIGUOUS: the cache row of the sequence's position 0.
+  i64 base;
 #ifdef MOE_PARTS
   /// Whether other blocks have other keys of the same queries.
   __device__ __forceinline__ bool isPart() const {
@@ -282,7 +283,8 @@ struct Query {
       int half = kHalves == 2 ? j % 2 : 0;
       float scale = powerOfTwo(-exponent[half]);
       const float *pair = x[half][i] + j / 2 * 2;
-      if constexpr (kHalves == 1) { // Low parts are rows g + 8.
+      // The lower rows g hold high parts, rows g + 8 low parts.
+      if constexpr (kHalves == 1) {
         Split both = split(pair[0] * scale, pair[1] * scale);
         parts[0][j] = both.high;
         parts[0][j + 1] = both.low;

@@ -40,8 +40,8 @@ constexpr int kLoadsAhead = 2;
 /// What a warp reads in a turn.
 struct Turn {
   Swizzle values, keys;
-  u32 operands[kLoadsAhead + 1][4]; ///< What the last loads brought.
-  u32 query[2][kTall][kParts][4];   ///< For this step and the next one.
+  u32 operands[kLoadsAhead + 1][4]; ///< Operands that the last loads have read.
+  u32 query[2][kTall][kParts][4];   ///< Queries for this step and the next one.
 
   /// A lane's rows of matrices, see addValues() and multiplyKeys().
   __device__ __forceinline__ Turn(const u8 *valueTile, const u8 *keyTile,
@@ -99,7 +99,8 @@ private:
       constexpr int kLast = Count - 1 - kLoadsAhead;
       if constexpr (I == (kLast > 0 ? kLast : 0))
         loaded();
-      __syncwarp(); // An assembler would move loads to just before their use.
+      // Otherwise the assembler moves loads to just before their use.
+      __syncwarp();
       const u32(&b)[4] = operands[I % (kLoadsAhead + 1)];
 #pragma unroll
       for (int tall = 0; tall < kTall; ++tall)

@@ -25,8 +25,8 @@ static_assert(kWarps == 8 && kTall == 2 && kStages >= 3 && kParts == 1 &&
 /// Tiles that are copied ahead. Of the others, one is multiplied with queries,
 /// and values of the one before it with weights.
 constexpr int kTilesAhead = kStages - 2;
-constexpr int kPiece = 64; ///< Queries of a product.
-#ifdef MOE_SOFTCAP         // It takes their registers.
+constexpr int kPiece = 64; ///< Queries of one product.
+#ifdef MOE_SOFTCAP // The softcap needs the registers that would hold queries.
 constexpr int kHeld = 0;
 #else
 constexpr int kHeld = kHeldSteps;
@@ -37,7 +37,7 @@ constexpr int kHeld = kHeldSteps;
 /// columns.
 struct Queries {
   static constexpr int kNextStep = kPiece * 128, kBytes = kPiece * kKeyPitch;
-  u8 *own; ///< Shared memory of this warpgroup.
+  u8 *own; ///< Shared memory of this warpgroup's queries.
   Tile64 tile;
   u32 held[kTall][kHeld > 0 ? kHeld : 1][4];
   /// `memory`: of all warpgroups.
@@ -61,7 +61,8 @@ struct Queries {
   __device__ __forceinline__ void multiply(float (&scores)[kKeys / 8][4],
                                            int tall, Tile64 keys) const {
     Tile64 others = tile;
-    asm volatile("" : "+l"(others)); // Not a register for each step.
+    // Keeps the compiler from holding a register for each step.
+    asm volatile("" : "+l"(others));
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       Tile64 of = laterTile(keys, step / 4 * kNextColumns + step % 4 * 32);
@@ -182,7 +183,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   auto endTurn = [&](int tall) {
     if (group == 0 || tall < kTall - 1 || at + kKeys < seen.end)
       passTurn();
-    if (tall == 0) { // While the products run.
+    if (tall == 0) { // Copies overlap with the products.
       int free = stage + kTilesAhead;
       copy(at + kTilesAhead * kKeys, free < kStages ? free : free - kStages,
            nextRow);

@@ -59,7 +59,7 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
 #ifdef MOE_VECTOR
   if (isAligned) {
     constexpr int kBytes = 16 / MOE_VECTOR, kStep = 32 * MOE_VECTOR * MOE_SPLIT;
-#pragma unroll 1 // Unrolling more would spill, and 64 bits on sm_120.
+#pragma unroll 1 // Unrolling more would spill registers, and on sm_120 64 bits.
     for (int c = int(lane) * MOE_VECTOR; c < int(cols); c += kStep * kAhead) {
       uint4 bits[kAhead][MOE_WARP_ROWS] = {};
 #pragma unroll
@@ -98,7 +98,7 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
 #endif
 #ifdef MOE_EIGHT
   if (isAligned && cols % 8 == 0) {
-#pragma unroll 1 // Unrolling would spill.
+#pragma unroll 1 // Unrolling would spill registers.
     for (i64 c = lane * 8; c < cols; c += 32 * 8 * MOE_SPLIT) {
       float weight[MOE_WARP_ROWS][8];
 #pragma unroll
@@ -135,7 +135,8 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
 }
 
 #if defined(MOE_GATE) && MOE_JOBS == MOE_EXPERTS && __CUDA_ARCH__ >= 1200
-constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 1; // Two would spill.
+// Two blocks would spill registers.
+constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 1;
 #else
 constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 2;
 #endif
@@ -156,7 +157,7 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
     return;
   const float *x[MOE_ROWS];
   u64 address = u64(a.w.data) | a.w.outerStride | a.w.rowStride;
-#ifdef MOE_VECTOR // A row's last sixteen bytes are of the row.
+#ifdef MOE_VECTOR // The last 16 bytes of a row must not pass its end.
   address |= a.w.cols % MOE_VECTOR * (16 / MOE_VECTOR);
 #endif
 #ifdef MOE_GATE
@@ -180,7 +181,7 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
 #ifdef MOE_VECTOR
 #pragma unroll
 #else
-#pragma unroll 1 // On sm_120, two copies of the product would spill.
+#pragma unroll 1 // On sm_120, two copies of the product would spill registers.
 #endif
   for (int m = 0; m < kMatrices; ++m) {
     const Matrix &matrix = m ? a.up : a.w;
@@ -188,7 +189,8 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
 #pragma unroll
     for (int r = 0; r < MOE_WARP_ROWS; ++r) {
       i64 row = blockRow + first + r;
-      row = row < a.w.rows ? row : a.w.rows - 1; // Is not stored.
+      // Results of repeated rows are not stored.
+      row = row < a.w.rows ? row : a.w.rows - 1;
       w[r] = matrix.data + job.matrix * matrix.outerStride +
              row * matrix.rowStride;
     }

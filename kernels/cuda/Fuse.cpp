@@ -37,7 +37,7 @@ struct Piece {
   explicit Piece(const Launch &launch) : launch(launch) {}
   Launch launch;
   PieceSpec::Role role = PieceSpec::Role::Begins;
-  size_t product = 0; ///< The piece whose tiles it follows.
+  size_t product = 0; ///< Index of the piece whose tiles this one follows.
   /// How many neighbouring blocks of the followed piece make up a tile, and how
   /// many of its own blocks a tile has.
   uint32_t tileBlocks = 0, perTile = 0;
@@ -247,7 +247,7 @@ private:
     all.threads = threads_;
     FusedArgs head{};
     head.step = const_cast<Step *>(context_.step);
-    uint32_t blocks = 0, tickets = 1; // The first is for all blocks.
+    uint32_t blocks = 0, tickets = 1; // Counter 0 counts all blocks.
     size_t end = sizeof(head);
     for (size_t i = 0; i < pieces_.size(); ++i) {
       const Piece &piece = pieces_[i];

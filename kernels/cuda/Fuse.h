@@ -33,7 +33,7 @@ namespace moek::cuda {
 /// Bytes of a memory that an instruction reads or writes, in the phase's
 /// largest step.
 struct Use {
-  uint64_t memory; ///< A number that stands for the memory.
+  uint64_t memory; ///< An identifier of the memory.
   uint64_t begin, end;
   bool writes;
 };

@@ -23,7 +23,8 @@ std::set<std::string> macros() {
   std::erase_if(names, [](const std::string &name) {
     return name.starts_with("MOE_AS_") || name.starts_with("MOE_FUSED") ||
            name.starts_with("MOE_KERNELS_CUDA_FUSED") ||
-           name == "MOE_KERNELS_CUDA_ABI_H"; // All pieces share its structs.
+           name == "MOE_KERNELS_CUDA_ABI_H"; // All pieces share the structs of
+                                             // Abi.h.
   });
   return names;
 }
@@ -111,7 +112,9 @@ private:
             "extern \"C\" __global__ void __launch_bounds__(kThreads, kPerSm)\n"
             "    MOE_ENTRY(const __grid_constant__ Args f) {\n"
             "  awaitLaunchBefore();\n" +
-            (hasWide ? "" : "  fused::await(f.shape);\n") + // See canAwait().
+            (hasWide ? ""
+                     : "  fused::await(f.shape);\n") + // canAwait() tells which
+                                                       // launches may wait.
             "  unsigned block = blockIdx.x;\n";
     addFirst();
     addAll();

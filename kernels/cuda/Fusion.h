@@ -18,21 +18,24 @@ struct Fusion {
   std::optional<PieceSpec::Kind> kind = {};
   bool anyThreads = false;   ///< Blocks may have any number of whole warps.
   bool sharedByWarp = false; ///< Dynamic shared memory grows with the warps.
-  int productColumns = 0; ///< For a product: columns of its result per block.
+  int productColumns = 0;    ///< For a product: result columns per block.
   /// For attention with KV splits: how many query heads the blocks with the
   /// same blockIdx.z compute, which are those of a KV head.
   int64_t splitHeads = 0;
-  bool choosesExperts = false; ///< Its output is what RouterWatch reads.
+  bool choosesExperts = false; ///< Whether RouterWatch reads the output.
 
   // The rest is for kernels of kind Warps, which may follow tiles of a product.
-  int64_t followedColumns = 0; ///< Columns that the product must have.
-  int64_t tileColumns = 0;     ///< Columns of a tile; 0: it follows none.
+  /// Number of columns that the product must have.
+  int64_t followedColumns = 0;
+  /// Columns of a tile; 0: the kernel follows no tiles.
+  int64_t tileColumns = 0;
   /// For a kernel that combines KV splits: its number of query heads. Fused
   /// behind attention, it begins with a KV head as soon as that is complete.
   /// 0: it does not follow attention.
   int64_t combinedHeads = 0;
-  int axis = 0;           ///< The grid's axis that is cut into warps and tiles.
-  bool isInPlace = false; ///< It may follow a product that it updates.
+  int axis = 0; ///< The grid's axis that is cut into warps and tiles.
+  /// Whether it may follow a product whose result it updates.
+  bool isInPlace = false;
 
   static constexpr Fusion wide(int productColumns = 0, bool anyThreads = false,
                                bool sharedByWarp = false) {

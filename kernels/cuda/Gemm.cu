@@ -312,14 +312,14 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
         copyScales(sources, next + kStageUnits, units);
         commitCopies();
       }
-      if (tiles > 0) // Columns are a multiple of 32.
+      if (tiles > 0) // The number of columns is a multiple of 32.
         multiplyUnit(sums, reads, u, tiles, u32(a.w.cols) & 31, place.lane);
     }
-    __syncwarp(); // Else some formats' registers would be spilled.
+    __syncwarp(); // Otherwise registers are spilled for some formats.
     waitCopies<0>();
     stage += step;
     reads = reads + step;
-    __syncthreads(); // The other stage is complete, this one free.
+    __syncthreads(); // The other stage is complete, and this one is free.
   }
   // Computed again, so that it takes no register in the loop.
   int tid = threadAgain();

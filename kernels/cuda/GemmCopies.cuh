@@ -60,8 +60,9 @@ struct Sources {
   /// reads. The thread that copied them decodes them.
   uint2 quads[kScaleLoads][kQuads];
   u32 acts[2][kStageUnits * MOE_ROWS];
-  Tile tileOfBlock; ///< Read again at the end.
-  int end;          ///< The unit behind the last one of the block's part.
+  /// Kept in shared memory, because the end of the kernel needs it again.
+  Tile tileOfBlock;
+  int end; ///< The unit after the last one of the block's part.
 };
 struct Quad {
   bool isUp;

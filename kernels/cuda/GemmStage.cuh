@@ -9,14 +9,15 @@
 #ifndef MOE_KERNELS_CUDA_GEMMSTAGE_CUH
 #define MOE_KERNELS_CUDA_GEMMSTAGE_CUH
 
-#define MOE_A_SIGNED // Codes minus their zero point.
+#define MOE_A_SIGNED // Operand A holds codes minus their zero point.
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/AsyncCopy.cuh"
 #include "kernels/cuda/PanelStage.cuh"
 #include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kStageUnits = 2; // 64 columns, 64 bytes of activations a row.
+// 64 columns: 64 bytes of activations in each row.
+constexpr int kStageUnits = 2;
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 #ifdef MOE_GATE
@@ -183,7 +184,8 @@ MOE_DEVICE WarpPlace placeOf(int tid) {
 MOE_DEVICE int threadAgain() {
   int tid;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
-  __builtin_assume(0 <= tid && tid < kThreads); // No signs in divisions.
+  // Divisions need no correction for signs.
+  __builtin_assume(0 <= tid && tid < kThreads);
   return tid;
 }
 

@@ -25,7 +25,7 @@
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-constexpr int kLanesK = 32 / MOE_QUADS; ///< Lanes that have the same rows.
+constexpr int kLanesK = 32 / MOE_QUADS; ///< Lanes that share the same rows.
 constexpr int kBlockRows = 4 * MOE_QUADS;
 /// Units that a lane loads before it multiplies. A matrix of few rows has one
 /// block on a multiprocessor, so that no other block hides the latency of a
@@ -227,7 +227,7 @@ MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   Lane lane = {int(threadIdx.x % 32) / MOE_QUADS, int(firstRow / 4 % 4) + own};
   const u8 *rows[MOE_ROWS];
 #pragma unroll
-  for (int i = 0; i < MOE_ROWS; ++i) // Missing rows repeat the first.
+  for (int i = 0; i < MOE_ROWS; ++i) // Missing rows repeat the first one.
     rows[i] = actRow(a, job, i < job.count ? i : 0);
   i64 panelRow = firstRow / 16 * 16;
   float sums[4][MOE_ROWS] = {};

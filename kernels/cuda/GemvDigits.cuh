@@ -72,11 +72,11 @@ MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
   constexpr float kQuarter = 0.25f, kNone = -1.125f;
   Factors f;
   decode(f, w.block, w.unit, unit % kTileUnits);
-  float each[MOE_ROWS][kHalves]; // Sums of activations that share a scale.
+  float each[MOE_ROWS][kHalves]; // Sums of the activations that share a scale.
 #if MOE_SHIFTS == 4
   u32 eights[MOE_ROWS][kHalves];
 #else
-  u32 shifts = w.unit.shifts * 0x00204081 & 0x01010101; // A byte per row.
+  u32 shifts = w.unit.shifts * 0x00204081 & 0x01010101; // A byte for each row.
 #endif
 #pragma unroll
   for (int i = 0; i < MOE_ROWS; ++i) {

@@ -58,7 +58,7 @@ constexpr int kThreads = MOE_THREADS;
 /// shared memory: 32 weight rows and four more, so that lanes with different
 /// rows of activations write to different banks.
 constexpr int kPitch = 36;
-constexpr int kRows = 8; ///< Rows of activations of a block.
+constexpr int kRows = 8; ///< Rows of activations in a block.
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
 #else
@@ -71,9 +71,10 @@ constexpr int kCodeCopies = (kRows * kActWords + 31) / 32;
 constexpr int kScaleCopies = (kRows * kPassUnits + 31) / 32;
 
 struct Lane {
-  int c, quad; ///< Lane % 4; its rows are 4 quad .. + 3 of a panel.
-  int row;     ///< The first of its four rows, in the block.
-  int share;   ///< Number of its unit among the kShare of an mma.
+  /// c: lane % 4; quad: the lane has rows 4 quad .. 4 quad + 3 of a panel.
+  int c, quad;
+  int row;   ///< The first of the lane's four rows in the block.
+  int share; ///< Index of the lane's unit among the kShare units of an mma.
 };
 
 /// The weights of a matrix that a lane reads in one pass.
@@ -88,7 +89,7 @@ struct Weights {
 struct ActStage {
   uint4 codes[kRows * kActWords];
   float scales[kRows][kPassUnits];
-  u32 sums[kRows][kPassUnits]; ///< As a8Sums() has them.
+  u32 sums[kRows][kPassUnits]; ///< Sums in the layout of a8Sums().
 };
 MOE_DEVICE int actPlace(int t, int i) {
   constexpr int kRowsOfLine = kActWords < 8 ? 8 / kActWords : 1;
@@ -142,7 +143,8 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
 /// number apart. Of rows that the job does not have, nothing is read.
 struct ActSource {
   const u8 *codes[kCodeCopies], *scales[kScaleCopies];
-  bool isCodes[kCodeCopies], isScales[kScaleCopies]; ///< Else zeros.
+  /// False: zeros are stored instead.
+  bool isCodes[kCodeCopies], isScales[kScaleCopies];
 };
 MOE_DEVICE ActSource actSource(const GemmArgs &a, const Job &job) {
   ActSource s;
@@ -330,7 +332,7 @@ MOE_DEVICE void storePart(float *part, float (&sums)[4][2], int count,
 
 MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
-  extern __shared__ uint4 memory[]; // kWarpBytes for each warp.
+  extern __shared__ uint4 memory[]; // kWarpBytes for each warp
   Job job = findJob(a, blockIdx);
 #if MOE_JOBS == MOE_EXPERTS || defined(MOE_PIECE)
   // A kernel of its own, for tokens, loads weights before it knows the step.
@@ -374,7 +376,7 @@ MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
 #ifdef MOE_GATE
     multiply(ups, upWeights, stage, first, lane);
 #endif
-    __syncwarp(); // The next copies may come.
+    __syncwarp(); // The next copies may overwrite the stage.
     first += warps * kPassUnits;
     if (first >= units)
       break;
@@ -385,7 +387,7 @@ MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
   }
   storePart((float *)memoryOfWarp, sums, job.count, lane);
 #ifdef MOE_GATE
-  constexpr int kUpAt = kRows * kPitch; // Behind the sums of the gate.
+  constexpr int kUpAt = kRows * kPitch; // Sums of up follow those of the gate.
   storePart((float *)memoryOfWarp + kUpAt, ups, job.count, lane);
 #endif
   __syncthreads();

@@ -18,7 +18,7 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
       count = a.offsets[e + 1] - begin;
       groups = (count + MOE_ROWS - 1) / MOE_ROWS;
     }
-    int sum = groups; // Becomes the sum up to and including this lane's expert.
+    int sum = groups; // The loop makes it the sum up to this lane's expert.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);

@@ -19,7 +19,7 @@ static_assert(kActApart % 8 == 0, "rows have their words in the same order");
 struct ActSource {
   u32 word[kActCopies];
   int cols;
-  u32 to; ///< Where the first goes, from the beginning of a stage.
+  u32 to; ///< Offset of the first copy in a stage.
 };
 
 /// Returns what the thread copies first for round `round`. Rows past a job's

@@ -53,7 +53,8 @@ constexpr int kMatrices = 2;
 constexpr int kMatrices = 1;
 #endif
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kRowTiles = MOE_TILES / kMatrices; ///< A warp's of a matrix.
+/// 16-row tiles of each matrix in a warp.
+constexpr int kRowTiles = MOE_TILES / kMatrices;
 constexpr int kBlockRows = 16 * kRowTiles * MOE_WARP_ROWS;
 constexpr int kSliceThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kThreads = kSliceThreads * MOE_SLICES;
@@ -76,7 +77,7 @@ MOE_DEVICE void keep(u32 &x) { asm volatile("" : "+r"(x)); }
 #include "kernels/cuda/HalfRows.cuh"
 #endif
 
-constexpr int kSteps = kStepCols / 16; ///< mma in a step.
+constexpr int kSteps = kStepCols / 16; ///< Number of mma in a step.
 constexpr int kActWords = kStepCols / 8;
 static_assert(kSteps % 2 == 0, "operands alternate between two places");
 
@@ -109,7 +110,8 @@ using Sums = float[MOE_TILES][kTiles][4];
 #ifdef MOE_HAS_WARPGROUPS
 #include "kernels/cuda/HalfWarpgroups.cuh"
 #else
-constexpr int kFilled = MOE_STAGES - 1; ///< Stages filled before the loop.
+/// Stages that are filled before the loop.
+constexpr int kFilled = MOE_STAGES - 1;
 
 /// Offsets of the lane's addresses for ldmatrix from the beginning of a stage,
 /// for each sixteen columns of the first sixteen of the warp's rows.
@@ -351,7 +353,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
   const u32 end = first + MOE_STAGES * kStageBytes;
   ActSource acts = actSource(a, job, rounds.begin, slice, thread, end);
-  Scales scales; // Those that fill() has loaded; store() stores them.
+  Scales scales; // Scales that fill() has loaded and store() stores.
   auto fill = [&](int round, u32 stage, int part, int parts) {
     if (round < rounds.end) {
       fillWeights(stage, weights, round, thread, part, parts);

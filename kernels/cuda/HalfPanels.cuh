@@ -70,7 +70,7 @@ static_assert(kTurns * kQuads == kSliceThreads);
 struct WeightSource {
   const u8 *codes, *panel;
   u32 to[kWeightCopies];
-  int unit; ///< The unit whose codes it has in a round.
+  int unit; ///< Index in a round of the unit whose codes the thread copies.
   int units, slice;
 };
 

@@ -30,7 +30,7 @@ static_assert(kWeightApart % 8 == 0, "rows have their words in the same order");
 struct WeightSource {
   const u8 *row[kMatrices][kWeightCopies];
   int cols;
-  u32 to; ///< Where the first goes, from the beginning of a stage.
+  u32 to; ///< Offset of the first copy in a stage.
 };
 
 /// Returns what the thread copies first for round `round`. Rows past a matrix's

@@ -16,7 +16,8 @@
 static_assert(MOE_JOBS == MOE_TOKENS && MOE_PARTS == 1 && MOE_SLICES == 1 &&
               kStepCols == 64);
 
-constexpr u32 kTileBytes16 = MOE_ROWS * kStepCols * 2; ///< Bytes of a stage.
+/// Bytes of activations in a stage.
+constexpr u32 kTileBytes16 = MOE_ROWS * kStepCols * 2;
 
 #ifdef MOE_HAS_WARPGROUPS
 #include "kernels/cuda/Cluster.cuh"
@@ -26,11 +27,11 @@ constexpr u32 kPartBytes = kTileBytes16 / MOE_CLUSTER;
 
 /// What this block copies next, and the stages' barriers.
 struct ActSource {
-  const u8 *from; ///< Its part of the next step's tile.
-  u32 to;         ///< Where that goes, from the beginning of a stage.
-  u32 barriers;   ///< The first stage's; the next ones follow.
-  u32 filling = 0, reading = 0; ///< Numbers of stages.
-  u32 parity = 0;               ///< The phase of the stage that is read.
+  const u8 *from; ///< The block's part of the next step's tile.
+  u32 to;         ///< Offset of this part in a stage.
+  u32 barriers;   ///< Address of the first stage's barrier; the others follow.
+  u32 filling = 0, reading = 0; ///< Indices of stages.
+  u32 parity = 0; ///< The phase of the barrier of the stage that is read.
 };
 
 MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int, int,
@@ -75,7 +76,8 @@ MOE_DEVICE void endActs(ActSource &) { waitForCluster(); }
 #else // There is no cluster: a block copies all for itself.
 
 struct ActSource {
-  const u8 *from; ///< The thread's first sixteen bytes of the next step.
+  /// The first 16 bytes that the thread copies for the next step.
+  const u8 *from;
 };
 MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int, int,
                                int thread, u32) {

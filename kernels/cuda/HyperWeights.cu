@@ -9,7 +9,8 @@
 
 #include "kernels/cuda/Device.cuh"
 
-constexpr int kMostPairs = 64, kOwn = kMostPairs / 32; // moek::kMaxStreams^2
+// The maximum is moek::kMaxStreams^2.
+constexpr int kMostPairs = 64, kOwn = kMostPairs / 32;
 
 MOE_DEVICE double sigmoidOf(double x) { return 1 / (1 + exp(-x)); }
 

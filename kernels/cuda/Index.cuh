@@ -31,7 +31,7 @@ struct Index {
   /// cache.
   template <class RowOf>
   __device__ void loadKeys(const Kv &kv, int count, RowOf rowOf) const {
-    __syncthreads(); // The previous contents are not read any more.
+    __syncthreads(); // No thread reads the previous contents any more.
     for (int r = 0; r < count; ++r) {
       i64 row = rowOf(r);
       for (int c = threadIdx.x; c < key; c += blockDim.x)

@@ -29,7 +29,7 @@ MOE_KERNEL(128, 4, IndexScoresArgs) {
       index.multiply(count, score);
 #pragma unroll
       for (int i = 0; i < kOwn; ++i)
-        if (own + i < heads) // Keeps a NaN.
+        if (own + i < heads) // The comparison lets a NaN pass.
           sum = fmaf(weights ? weights[head + own + i] : 1,
                      score[i] < 0 ? 0 : score[i], sum);
     }

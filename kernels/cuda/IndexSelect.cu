@@ -35,7 +35,7 @@ MOE_DEVICE Threshold largestDigit(const u32 *counts, int k) {
 #pragma unroll
   for (int i = 0; i < kOwn; ++i)
     own += int(counts[first - i]);
-  int before = own; // Becomes the number of larger ones.
+  int before = own; // The loop makes it the number of larger ones.
 #pragma unroll
   for (int i = 1; i < 32; i *= 2) {
     int other = __shfl_up_sync(kAllLanes, before, i);

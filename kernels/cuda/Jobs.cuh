@@ -40,7 +40,7 @@
 /// Rows `first` .. `first` + `count` - 1 (of `slots`, with experts) and their
 /// matrix.
 struct Job {
-  int matrix, first, count; ///< count 0: nothing to do.
+  int matrix, first, count; ///< count 0: the block has nothing to do.
 };
 
 #if MOE_JOBS == MOE_EXPERTS

@@ -31,8 +31,8 @@ struct PieceSpec {
   enum class Kind : uint8_t { Wide, Blocks, Warps };
 
   Role role = Role::Begins;
-  size_t product = 0; ///< The piece whose tiles it follows.
-  int axis = 0;       ///< The axis of its grid along which tiles are numbered.
+  size_t product = 0; ///< Index of the piece whose tiles this one follows.
+  int axis = 0;       ///< The grid axis along which its tiles are numbered.
   Kind kind = Kind::Wide;
   std::string file = {};
   std::vector<Definition> defines = {};
@@ -42,7 +42,7 @@ struct PieceSpec {
 struct KernelSpec {
   std::string file;                ///< "kernels/cuda/Gemv.cu"
   std::string entry;               ///< "gemv_q4_k"
-  std::vector<Definition> defines; ///< None if it has pieces.
+  std::vector<Definition> defines; ///< Empty for a kernel with pieces.
   std::vector<PieceSpec> pieces = {};
   auto operator<=>(const KernelSpec &) const = default;
 

@@ -28,7 +28,8 @@ MOE_KERNEL(256, 2, KvStoreArgs) {
     bool isFine = storeBlock(a.kv, row, b, c < cols ? x[c] : 0,
                              c + 1 < cols ? x[c + 1] : 0);
     if (!isFine && lane == 0)
-      atomicOr(&isBroken[head], 1); // Set by key or value, in any order.
+      atomicOr(&isBroken[head],
+               1); // Keys and values may set the flag in any order.
   }
   __syncthreads();
   // A head with a number that is not finite gets a NaN in its key, so that

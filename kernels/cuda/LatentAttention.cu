@@ -33,7 +33,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     q[i] = a.q[t * a.qStride + i64(head) * width + i];
   for (int i = threadIdx.x; i < heads * a.latent; i += kThreads)
     sums[i] = 0;
-  float most = -infinity(), sum = 0; // Softmax of the warp's head so far.
+  float most = -infinity(), sum = 0; // Softmax state of the warp's head.
   for (int at = begin; at < end; at += kRows) {
     int count = min(end - at, kRows);
     __syncthreads();
@@ -44,7 +44,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     }
     __syncthreads();
     if (warp < heads) {
-      float score = -infinity(); // Lane r gets that of row r.
+      float score = -infinity(); // Lane r keeps the score of row r.
       for (int r = 0; r < count; ++r) {
         float dot = 0;
         for (int c = lane; c < width; c += 32)

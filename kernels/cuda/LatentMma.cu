@@ -44,8 +44,10 @@ constexpr int kTeams = MOE_TEAMS, kThreads = 128 * kTeams;
 /// Heads of a team, rows of a tile, and warps of a team.
 constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
-constexpr int kSteps = kWidth / 16 / kWarps;   ///< Steps of a warp's columns.
-constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.
+/// Steps of the columns that a warp has.
+constexpr int kSteps = kWidth / 16 / kWarps;
+/// mma tiles of columns that a warp has.
+constexpr int kColumns = kLatent / 8 / kWarps;
 static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
 
 constexpr int kScorePitch = kKeys + 4;
@@ -118,7 +120,8 @@ struct Shared {
 MOE_DEVICE void joinTeam(int team) {
   if constexpr (kTeams == 1)
     __syncthreads();
-  else if (team == 0) // A number that is not constant would take all barriers.
+  else if (team == 0) // With an operand that is not constant, all barriers
+                      // would be reserved.
     asm volatile("bar.sync 1, 128;" : : : "memory");
   else
     asm volatile("bar.sync 2, 128;" : : : "memory");
@@ -220,7 +223,7 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
 
   for (int at = begin, which = 0; at < end; at += kKeys, which ^= 1) {
     waitCopies<0>();
-    __syncthreads(); // This tile is complete, the other one free.
+    __syncthreads(); // This tile is complete, and the other one is free.
     if (at + kKeys < end)
       copyTile(block.tile[which ^ 1], seen, at + kKeys);
     const u8 *tile = block.tile[which];
@@ -245,7 +248,8 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       x[i] = at + own + i < end ? x[i] * scoreScale : -infinity();
-      next = fmaxf(next, x[i]); // Drops a NaN, but the NaN's own weight is NaN.
+      // fmaxf drops a NaN, but the NaN's own weight is NaN.
+      next = fmaxf(next, x[i]);
     }
 #pragma unroll
     for (int i = 1; i < 8; i *= 2)

@@ -170,7 +170,7 @@ static std::vector<Launch> route(const char *entry,
                                  int32_t groups, const LaunchContext &context) {
   Fusion fusion = Fusion::blocks();
   fusion.choosesExperts = true;
-  constexpr int64_t kAtOnce = 8; // As in Router.cu.
+  constexpr int64_t kAtOnce = 8; // Must be kAtOnce of Router.cu.
   return {makeLaunch({"kernels/cuda/Router.cu", entry, std::move(defines)},
                      {uint32_t(context.maxTokens)},
                      uint32_t(std::clamp<int64_t>(blocksFor(a.experts, 32) * 32,
@@ -282,7 +282,7 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     return typed<OpCode::op>(args, context);
 #include "kernels/Kernels.def"
   default:
-    return {}; // An op that only the host has kernels for.
+    return {}; // Only the host has kernels for this op.
   }
 }
 

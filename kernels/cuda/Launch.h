@@ -46,7 +46,7 @@ struct Launch {
   uint32_t sharedBytes = 0;
   alignas(8) std::array<std::byte, kMaxArgBytes> args = {};
   uint32_t argBytes = 0;
-  Fusion fusion = {}; ///< How it can be fused with others.
+  Fusion fusion = {}; ///< How the kernel can be fused with others.
 };
 
 /// The layout of a gemm weight, and the encoding of its activations.
@@ -71,7 +71,7 @@ struct LaunchContext {
   int32_t parts = 0;
   // Addresses on the device; null if nothing is launched yet.
   const Step *step = nullptr;
-  std::byte *workspace = nullptr; ///< Has workspaceBytes().
+  std::byte *workspace = nullptr; ///< Memory of workspaceBytes().
 };
 
 /// Returns the context for steps of at most `tokens` tokens of at most

@@ -111,14 +111,14 @@ struct FlashForm {
   bool isWide; ///< Keys and values have more than 384 columns together.
   int warps, stages;
   int64_t keys;         ///< Keys of a tile.
-  int64_t tall = 1;     ///< A warp has 16 `tall` queries.
-  int64_t held = 16;    ///< Steps of 16 columns of them kept in registers.
+  int64_t tall = 1;     ///< A warp has 16 * tall queries.
+  int64_t held = 16;    ///< Steps of 16 query columns that stay in registers.
   int64_t queries = 16; ///< Queries of a block in decode.
   uint32_t sharedBytes;
   bool isSmall = false;     ///< A thread needs at most 168 registers.
-  bool isWarpgroup = false; ///< FlashWarpgroup.cuh
-  bool isInTeams = false;   ///< FlashTeams.cuh
-  int64_t mostParts = 1;    ///< Parts of a tile's keys (FlashParts.cuh).
+  bool isWarpgroup = false; ///< Uses FlashWarpgroup.cuh.
+  bool isInTeams = false;   ///< Uses FlashTeams.cuh.
+  int64_t mostParts = 1; ///< The most parts of a tile's keys (FlashParts.cuh).
 
   /// `group` is the number of query heads that share a KV head, of which a
   /// launch has `kvHeads`.
@@ -173,11 +173,11 @@ struct FlashForm {
         warps = isInTeams ? 8 : 4;
         stages = isInTeams ? 3 : 2;
       }
-      if (isWide) // Sums take the registers of the other steps.
+      if (isWide) // Sums take the registers that would hold the other steps.
         held = 10;
       isSmall = key <= 128 && value <= 128 && !hasCodes && tall == 1;
       int64_t loaded = std::max<int64_t>((key + 15) / 16 - held, 0);
-      if (isWarpgroup) // Those in shared memory have the layout of keys.
+      if (isWarpgroup) // Queries in shared memory have the layout of keys.
         loaded = tall == 2 ? kvBlocks(key) * 4 : 0;
       sharedBytes =
           uint32_t(stages * keys * rowBytes + warps * tall * loaded * 512);
@@ -241,7 +241,7 @@ struct FlashForm {
 /// the KV heads from `whole` on, into `count` parts; with one part not at all.
 struct Parts {
   int64_t whole = 0, count = 1;
-  int64_t tiles = 0; ///< Tiles of queries of a KV head.
+  int64_t tiles = 0; ///< Tiles of queries for each KV head.
 };
 
 /// Returns the bytes of the sums that blocks store for each other. Of a tile of
@@ -287,7 +287,7 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
     double least = timeOf(most, most);
     if (count == 1 || most > resident)
       return added + least;
-    if (most == 0) { // Only parts: rounds that fill all places, and the rest.
+    if (most == 0) { // Without whole tiles: full rounds of parts, and the rest.
       double rounds = std::floor(parts / multiprocessors / resident);
       double rest = std::ceil(parts / multiprocessors - rounds * resident);
       return added + rounds * resident * part + timeOf(rest, rest * part);
@@ -431,7 +431,7 @@ int32_t headsAtATime(const moek::MlaAttentionArgs &a, bool isFlash,
 
 /// Returns whether DecompressMma.cu and FlashAttention.cu support a shape.
 bool isFlash(const moek::MlaAttentionArgs &a, const LaunchContext &context) {
-  constexpr int32_t kMostLatent = 512; // 64 KB of weights in shared memory.
+  constexpr int32_t kMostLatent = 512; // Weights take 64 KB of shared memory.
   moek::AttentionArgs rows{};
   rows.kv = a.kv;
   rows.key = a.nope + a.rope;
@@ -537,7 +537,7 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
   std::vector<Launch> all;
   auto *rows = reinterpret_cast<float *>(context.workspace);
   int32_t group = headsAtATime(a, false, context);
-  bool isTransposed = !a.keyGemm; // See kernels/Ops.def.
+  bool isTransposed = !a.keyGemm; // kernels/Ops.def describes the two layouts.
   for (int32_t first = 0; first < a.heads; first += group) {
     auto heads = uint32_t(std::min(group, a.heads - first));
     auto decompress = [&](const WeightView &w, bool transposed, int cols,

@@ -59,7 +59,7 @@ bool isInChunks(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
 /// of all chunks.
 int64_t chunkKeyFloats(const moek::DeltaRuleArgs &a,
                        const LaunchContext &context) {
-  int64_t keys = (a.key + 15) / 16 * 16; // kAll in the file.
+  int64_t keys = (a.key + 15) / 16 * 16; // Same as kAll in DeltaApply.cu.
   return tilesFor(context, 1, kDeltaRows) * a.keyHeads * keys * 2 * kDeltaRows;
 }
 } // namespace

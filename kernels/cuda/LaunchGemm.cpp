@@ -317,7 +317,7 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
       threads * (blocksFor(acts * 2 * kUnits, threads) + matrices) +
       acts * (scaling.minima ? 2 : 1) + quads;
   int64_t scales = 2 * acts + kScaleLoads * quads;
-  constexpr int64_t kTile = 24; // Sources::tileOfBlock and `end`.
+  constexpr int64_t kTile = 24; // Bytes of Sources::tileOfBlock and `end`.
   return uint32_t(kStages * kUnits *
                       (acts * actBytes + weights * weightBytes * matrices) +
                   8 * (addresses + scales) + kTile);
@@ -351,7 +351,7 @@ GemmShape gemmShape(const Product &p, int arch) {
   return s;
 }
 Tiles tilesOf(const Product &p, const GemmShape &s) {
-  constexpr int64_t kStepCols = 128; // Two stages.
+  constexpr int64_t kStepCols = 128; // Columns of two stages.
   return {blocksFor(p.args.w.rows, s.weightRows()),
           prefillGroups(p, s.rows),
           p.args.w.cols,
@@ -430,7 +430,7 @@ int32_t streamedParts(int64_t bytes, int64_t experts) {
 }
 
 int64_t slotBytes(int64_t matrixBytes, int64_t count) {
-  constexpr int64_t kLine = 128; // Bytes of a line of a GPU's cache.
+  constexpr int64_t kLine = 128; // Bytes of a cache line.
   return (matrixBytes * count + kLine - 1) / kLine * kLine;
 }
 
@@ -490,7 +490,8 @@ std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
     return {};
   bool isHalf = isHalfGemm(p, context);
   if (isHalf)
-    launches.erase(launches.begin()); // Was done for all parts.
+    launches.erase(
+        launches.begin()); // Activations are narrowed once for all parts.
   for (Launch &launch : launches) {
     launch.kernel.entry += "_part";
     launch.kernel.define("MOE_PART");

@@ -39,7 +39,8 @@ int64_t scaleBytes(Format format) {
   }
 }
 
-constexpr int64_t kUnitCols = 32; ///< Rows of activations have whole units.
+/// Columns of a unit; rows of activations have whole units.
+constexpr int64_t kUnitCols = 32;
 constexpr int64_t kTileCols = 64; ///< Columns of a tile of HalfTiles.cuh.
 /// 16-bit numbers that stand for a float where weights are F32.
 constexpr int64_t kFloatParts = 3;
@@ -85,7 +86,8 @@ struct Shape {
   bool hasWarpgroups = false;
   int64_t cluster = 0; ///< Blocks that share activations; 0: none.
 
-  int64_t weightRows() const { return 16 * tiles * warpRows; } ///< With `up`.
+  /// With `up`, rows of both matrices.
+  int64_t weightRows() const { return 16 * tiles * warpRows; }
   int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
   uint32_t threads() const {
     return uint32_t(32 * warpRows * warpCols * slices);

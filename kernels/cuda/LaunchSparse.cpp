@@ -42,7 +42,7 @@ int32_t splitsOf(int64_t most, int64_t blocks, const LaunchContext &context) {
 int32_t splitsOf(const moek::SparseAttentionArgs &a,
                  const LaunchContext &context) {
   int64_t entries = a.ratio > 0 ? context.maxPositions / a.ratio : 0;
-  if (a.topK > 0) // Chosen blocks, and entries behind the last one.
+  if (a.topK > 0) // The chosen blocks, and entries after the last block.
     entries = std::min<int64_t>(entries, (int64_t(a.topK) + 1) * a.pool - 1);
   int64_t most = std::min<int64_t>(a.window, context.maxPositions) + entries;
   return splitsOf(most, blocksFor(a.heads, kHeads), context);

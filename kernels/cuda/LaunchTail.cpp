@@ -178,7 +178,7 @@ int64_t mostTailBytes(const LaunchContext &context, int64_t cols) {
 std::vector<TailPart> partsOf(int64_t columns, int64_t steps, int64_t shares) {
   std::vector<TailPart> parts;
   const int64_t all = columns * steps;
-  int64_t share = 1; // The one whose end comes next.
+  int64_t share = 1; // The share whose end comes next.
   for (int64_t column = 0; column < columns; ++column) {
     const size_t first = parts.size();
     for (int64_t begin = 0; begin < steps;) {

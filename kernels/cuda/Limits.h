@@ -29,7 +29,7 @@ constexpr Multiprocessor multiprocessorOf(int arch) {
     return {32, 16, 64 * kKiB};
   if (arch == 80)
     return {64, 32, 164 * kKiB};
-  if (arch == 87) // Orin
+  if (arch == 87) // Jetson Orin.
     return {48, 16, 164 * kKiB};
   if (arch < 89)
     return {48, 16, 100 * kKiB};

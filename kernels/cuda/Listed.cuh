@@ -20,7 +20,7 @@ struct Listed {
   __device__ int count() const { return rows + entries; }
   __device__ void split(int splits) {
     length = (count() + splits - 1) / splits;
-    length = (length + 31) / 32 * 32; // Multiples of a block's rows.
+    length = (length + 31) / 32 * 32; // Rounded up to the rows of a block.
   }
 };
 

@@ -54,7 +54,8 @@ MOE_KERNEL(128, 2, MlaHeadsArgs) {
     for (int j = 0; j < kColumns; ++j)
       sums[i][j] = 0;
   }
-  int end = sequence.position + first + count; // What the last query sees.
+  // The end of what the last query sees.
+  int end = sequence.position + first + count;
   for (int at = 0; at < end; at += kKeys) {
     int rowCount = min(end - at, kKeys);
     __syncthreads();

@@ -4,7 +4,8 @@
 #include "kernels/cuda/KvRow.cuh"
 #include "kernels/cuda/Rms.cuh"
 
-extern __shared__ float row[]; // [latent + rope], for Q8_0 in whole blocks
+// [latent + rope], for Q8_0 padded to whole blocks
+extern __shared__ float row[];
 
 MOE_KERNEL(256, 2, MlaLatentArgs) {
   __shared__ float shared[32];

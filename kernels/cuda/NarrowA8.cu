@@ -25,7 +25,8 @@ MOE_KERNEL(256, 4, NarrowArgs) {
   float most = 0;
   for (int i = threadIdx.x; i < a.cols / 32; i += blockDim.x)
     most = fmaxf(most, scales[i]);
-  float times = rowScale(most, 8, a.scales + row); // Times 2^7: below 2^15.
+  // Codes have up to 2^7, so that products stay below 2^15.
+  float times = rowScale(most, 8, a.scales + row);
   u16 *out = a.out + row * a.pitch;
   for (int c = threadIdx.x * kEach; c < a.cols; c += blockDim.x * kEach) {
     uint4 codes = __ldg((const uint4 *)(x + c));

@@ -8,7 +8,7 @@
 #endif
 #include "kernels/cuda/Device.cuh"
 
-#ifdef MOE_GATE // moek::Gate
+#ifdef MOE_GATE // The value is a moek::Gate.
 MOE_DEVICE float gated(float x, float gate) {
 #if MOE_GATE == 0
   return timesSigmoid(x, gate);

@@ -26,7 +26,7 @@ struct Product {
   Format format = Format::F32, upFormat = Format::F32;
   bool isGate = false;
   int64_t heads = 1;
-  int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
+  int64_t maxRows = 1; ///< The most tokens, or slots if there are experts.
   int64_t sharers = 1; ///< Experts that the slots are distributed to.
   Activation activation = Activation::Silu; ///< Used if isGate.
 };
@@ -77,11 +77,12 @@ int64_t halfGemmBytes(const Product &p, const LaunchContext &context);
 
 /// The tiles of a product; a block multiplies one.
 struct Tiles {
-  int64_t columns, groups; ///< Numbers along weight rows and activations.
-  int64_t cols;            ///< Columns that the product adds over.
-  int64_t stepCols;        ///< A part begins at a multiple of so many columns.
-  int64_t resident;        ///< Blocks of a multiprocessor.
-  int64_t sumBytes;        ///< Bytes of a tile's sums.
+  /// Numbers of tiles along weight rows and activation rows.
+  int64_t columns, groups;
+  int64_t cols;     ///< Columns that the product adds over.
+  int64_t stepCols; ///< Parts begin at multiples of this number of columns.
+  int64_t resident; ///< Resident blocks of a multiprocessor.
+  int64_t sumBytes; ///< Bytes of a tile's sums.
 
   int64_t all() const { return columns * groups; }
   int64_t steps() const { return (cols + stepCols - 1) / stepCols; }

@@ -95,7 +95,8 @@ MOE_DEVICE RowCodes foldedCodes(const Codes &codes, const Fold &fold, int row,
                                 int c) {
   RowCodes r = rowCodes(codes, row, c);
 #ifdef MOE_SHIFTS
-  r = {r.low >> 1, r.high >> 1}; // Even bytes.
+  // Bytes are even, so that no bit moves to another byte.
+  r = {r.low >> 1, r.high >> 1};
 #endif
   r.low *= signedByte(fold.multiple.x, row);
   r.high *= signedByte(fold.multiple.y, row);

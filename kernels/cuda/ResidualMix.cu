@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/Rms.cuh"
 
-constexpr int kMostRows = 64; // moek::kMaxResiduals + 1
+constexpr int kMostRows = 64; // The maximum is moek::kMaxResiduals + 1.
 
 MOE_KERNEL(512, 1, ResidualMixArgs) {
   __shared__ float squares[32], products[32], weights[kMostRows];
@@ -26,7 +26,8 @@ MOE_KERNEL(512, 1, ResidualMixArgs) {
   for (int i = 0; i <= a.count; ++i)
     most = fmaxf(most, weights[i]);
   for (int i = 0; i <= a.count; ++i)
-    all += expf(weights[i] - most); // fmaxf drops a NaN, but this is NaN.
+    all +=
+        expf(weights[i] - most); // fmaxf drops a NaN, but the sum becomes NaN.
   float *out = a.out + t * a.outStride;
   for (int c = threadIdx.x; c < cols; c += blockDim.x) {
     float sum = expf(weights[a.count] - most) * x[c];

@@ -17,7 +17,7 @@ MOE_DEVICE bool isVector(int cols, u64 addresses) {
 MOE_DEVICE float rmsScale(const float *x, int cols, float eps, float *shared) {
   float sum = 0;
   if (isVector(cols, u64(x))) {
-#pragma unroll 4 // These loads are in flight together.
+#pragma unroll 4 // The loads of an iteration are in flight together.
     for (int c = threadIdx.x * 4; c < cols; c += blockDim.x * 4) {
       float4 v = *(const float4 *)(x + c);
       sum = fmaf(v.x, v.x, sum);

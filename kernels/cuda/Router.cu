@@ -97,7 +97,8 @@ MOE_DEVICE int betterThan(const i64 *keys, int count, int e, u32 lanes) {
       x[i] = keys[at + i];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
-      better += x[i] + (at + i < e) > own; // No key is the largest integer.
+      better += x[i] + (at + i < e) >
+                own; // No key is the largest integer, so + 1 does not overflow.
   }
   for (u32 i = 1; i < lanes; i *= 2)
     better += __shfl_xor_sync(kAllLanes, better, i);
@@ -188,7 +189,7 @@ MOE_KERNEL(1024, 1, Routing) {
   int *chosen = (int *)(groupRank + a.groups);
 #endif
   float largest = -infinity();
-  bool isBroken = false; // A logit or a bias is not finite.
+  bool isBroken = false; // Whether a logit or a bias is not finite.
   for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
     float x = logits[e];
     isBroken |= !isFinite(x) || !isFinite(float(biasOf(a, e)));

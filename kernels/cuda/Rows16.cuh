@@ -91,7 +91,7 @@
 #endif
 
 #ifdef MOE_VALUES
-#define MOE_A_SIGNED ///< Signed operand A of mma.
+#define MOE_A_SIGNED ///< Makes operand A of mma signed.
 #endif
 /// value = scale * code + min
 #if MOE_FORMAT == MOE_Q4_1 || MOE_FORMAT == MOE_Q5_1 ||                        \
@@ -117,7 +117,7 @@ constexpr int kHalves = 1;
 #endif
 
 #ifdef MOE_ZERO
-constexpr int kZero = MOE_ZERO; ///< Code of weight 0.
+constexpr int kZero = MOE_ZERO; ///< The code that means weight 0.
 #else
 constexpr int kZero = 0;
 #endif
@@ -145,7 +145,7 @@ constexpr int kWords = MOE_BITS == 4                    ? 1
 struct Codes {
   uint4 word[kWords];
 #ifdef MOE_SHIFTS
-  u32 shifts; ///< See UnitScales.
+  u32 shifts; ///< Same meaning as in UnitScales.
 #endif
 };
 
@@ -157,7 +157,7 @@ MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
   codes.word[1] = loadOnce(unit + 64 * c + 256);
 #elif MOE_BITS >= 4
   codes.word[0] = loadOnce(unit + 64 * c);
-#if MOE_BITS > 4 // Vectors that the four lanes of a row group share.
+#if MOE_BITS > 4 // Vectors are shared by the four lanes of a row group.
   codes.word[1] = loadOnce(unit + 256);
 #endif
 #if MOE_BITS == 6
@@ -294,7 +294,8 @@ struct BlockScales {
 struct UnitScales {
   uint2 low, top;
 #ifdef MOE_SHIFTS
-  u32 shifts; ///< Bit r of byte i: row r's shift of columns 8 i .. 8 i + 7.
+  /// Bit r of byte i: the shift of row r in columns 8 i .. 8 i + 7.
+  u32 shifts;
 #endif
 };
 
@@ -315,7 +316,7 @@ constexpr int kScaleLoads = 4;
 template <class From>
 MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad,
                            From &from) {
-#if MOE_FORMAT == MOE_MXFP4 // One byte per row.
+#if MOE_FORMAT == MOE_MXFP4 // The scale of a row has one byte.
   block.d.x = from.four(tile + 4 * quad);
 #elif MOE_FORMAT != MOE_NVFP4
   block.d = from.eight(tile + 8 * quad);
@@ -419,7 +420,7 @@ MOE_DEVICE Integers integersOf(const UnitScales &unit, int u) {
   n.scale.y = (unit.low.y >> (u / 4 * 4) & 0x0f0f0f0f) |
               (unit.top.y >> (u / 2 * 2) & 0x03030303) << 4;
 #elif MOE_FORMAT == MOE_Q6_K
-  n.scale = unit.low; // Signed.
+  n.scale = unit.low; // These scales are signed.
 #elif MOE_FORMAT == MOE_Q2_K
   n.scale.x = unit.low.x & 0x0f0f0f0f;
   n.scale.y = unit.low.y & 0x0f0f0f0f;

@@ -60,6 +60,7 @@ MOE_KERNEL(128, 4, ShortConvArgs) {
         MOE_SILU ? timesSigmoid(y, y) : y;
   }
   if (tile == 0)
-    for (int j = 0; j < kBefore; ++j) // Reads no row that it has written.
+    for (int j = 0; j < kBefore;
+         ++j) // Ascending order, so that no row is read after it is written.
       kept[j * a.cols] = inputOf(sequence.count - kBefore + j);
 }

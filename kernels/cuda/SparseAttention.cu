@@ -66,7 +66,7 @@ MOE_KERNEL(128, 3, ListedArgs) {
   }
   for (int at = begin; at < end; at += kRows) {
     int count = min(end - at, kRows);
-    __syncthreads(); // The previous contents are not read any more.
+    __syncthreads(); // No thread reads the previous contents any more.
     if (threadIdx.x < count)
       rowAt[threadIdx.x] =
           listedRow(a, list, of.chosen, place, at + threadIdx.x);
@@ -107,7 +107,7 @@ MOE_KERNEL(128, 3, ListedArgs) {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       int columns = min(MOE_VALUE - chunk * kChunk, kChunk);
-      __syncthreads(); // The previous columns are not read any more.
+      __syncthreads(); // No thread reads the previous columns any more.
       load(at, count, of.value + chunk * kChunk, columns);
       __syncthreads();
       for (int r = 0; r < count; ++r)

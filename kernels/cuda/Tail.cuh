@@ -222,7 +222,8 @@ private:
   float4 *const memory;
   const int tid;
   int part = 0, copied = 0;
-  int tile = parts.count > 1 ? 0 : Tiles; ///< What is copied next.
+  /// Index of the tile that is copied next.
+  int tile = parts.count > 1 ? 0 : Tiles;
 };
 /// Returns whether the block adds the sums of its tile's parts, because it ends
 /// last of these. Calls store() for its own sums unless nobody else needs them.

@@ -28,7 +28,7 @@ static __device__ __forceinline__ unsigned drawTicket(unsigned &word,
     __threadfence();
     word = draw();
   }
-  __syncthreads(); // The next call's first one comes before `word` changes.
+  __syncthreads(); // All threads read `word` before the next call changes it.
   return word;
 }
 

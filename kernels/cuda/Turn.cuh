@@ -23,7 +23,7 @@ MOE_DEVICE Turned turn(double angle) {
   x = fma(-k, 6.123233995736766e-17, x);
   // Taylor series on [-pi/4, pi/4]: the first omitted terms are below 3e-17.
   double y = x * x;
-  double s = -7.6471637318198165e-13; // -1/15!
+  double s = -7.6471637318198165e-13; // Coefficient -1/15!
   s = fma(s, y, 1.6059043836821613e-10);
   s = fma(s, y, -2.5052108385441719e-08);
   s = fma(s, y, 2.7557319223985893e-06);
@@ -31,7 +31,7 @@ MOE_DEVICE Turned turn(double angle) {
   s = fma(s, y, 8.3333333333333333e-03);
   s = fma(s, y, -1.6666666666666667e-01);
   s = fma(s * y, x, x);
-  double c = 4.7794773323873853e-14; // 1/16!
+  double c = 4.7794773323873853e-14; // Coefficient 1/16!
   c = fma(c, y, -1.1470745597729725e-11);
   c = fma(c, y, 2.0876756987868099e-09);
   c = fma(c, y, -2.7557319223985891e-07);

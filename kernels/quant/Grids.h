@@ -21,7 +21,8 @@ template <class Word, int Rows> struct Grid {
   }
 };
 
-extern const Grid<uint64_t, 2048> kGridIQ1; ///< Eight of 0, 8 or 16.
+/// Each row is eight values of 0, 8 or 16.
+extern const Grid<uint64_t, 2048> kGridIQ1;
 extern const Grid<uint64_t, 256> kGridIQ2_XXS;
 extern const Grid<uint64_t, 512> kGridIQ2_XS;
 extern const Grid<uint64_t, 1024> kGridIQ2_S;

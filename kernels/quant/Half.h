@@ -33,7 +33,8 @@ constexpr float bf16ToFloat(uint16_t bits) {
 constexpr uint16_t floatToBf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
-    return uint16_t(bits >> 16 | 0x40); // Quiet, so that it stays a NaN.
+    return uint16_t(bits >> 16 |
+                    0x40); // The quiet bit, so that it stays a NaN.
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -42,7 +43,7 @@ constexpr float f16ToFloat(uint16_t bits) {
   uint32_t magnitude = bits & 0x7fff;
   if (magnitude >= 0x7c00) // Infinity and NaN: all exponent bits set.
     return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-  if (magnitude >= 0x0400) // Normal: the bias changes from 15 to 127.
+  if (magnitude >= 0x0400) // Values from 65536 on.
     return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
   float subnormal = float(magnitude) * 0x1p-24f;
   return sign ? -subnormal : subnormal;
@@ -54,7 +55,7 @@ constexpr uint16_t floatToF16(float value) {
   uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000)
     return sign | 0x7e00;
-  if (magnitude >= 0x47800000) // 65536 and more.
+  if (magnitude >= 0x47800000) // Values from 2^-14 on: normal in F16.
     return sign | 0x7c00;
   if (magnitude >= 0x38800000) { // 2^-14 and more: normal in F16.
     uint32_t rebased = magnitude - (112u << 23);

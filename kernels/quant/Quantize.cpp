@@ -102,7 +102,8 @@ void quantize(const float *x, BlockMXFP4 &block) {
       std::copy_n(clipped, kCount, codes);
     }
   }
-  if (!std::isfinite(largest)) { // 12 * 2^127 is the largest.
+  // The largest number of the format is 12 * 2^127.
+  if (!std::isfinite(largest)) {
     block.d = 255;
     std::fill_n(codes, kCount, uint8_t(7));
   }
@@ -153,10 +154,10 @@ void quantize(const float *x, BlockTQ1_0 &block) {
   const uint8_t *next = digits;
   auto put = [&](uint8_t *bytes, int count, int perByte) {
     for (int i = 0; i < count; ++i) {
-      int number = 0; // Five digits, the first is the highest.
+      int number = 0; // A number of five base-3 digits, the highest first.
       for (int k = 0; k < 5; ++k)
         number = 3 * number + (k < perByte ? next[k * count + i] : 0);
-      bytes[i] = uint8_t((number * 256 + 242) / 243); // rounded up
+      bytes[i] = uint8_t((number * 256 + 242) / 243); // Rounds up.
     }
     next += count * perByte;
   };

@@ -79,7 +79,7 @@ struct Rows16Shape {
 template <class Block> constexpr Rows16Shape rows16ShapeOf() {
   if constexpr (requires { Block::kScales; })
     return {BlockTraits<Block>::kBits, BlockTraits<Block>::kScaleBytes};
-  else // F16 and BF16 are stored unchanged.
+  else // F16 and BF16 weights are stored unchanged.
     return {Block::kElements == 1 && sizeof(Block) == 2 ? 16 : 0, 0};
 }
 

@@ -189,7 +189,7 @@ void PhaseEmitter::addSeconds(const SelectedInstruction &selected,
   const Instruction &instruction = selected.instruction;
   InstructionWork work = instruction.work;
   if (instruction.op == OpCode::Copy)
-    return; // begin() has added the seconds of the op's bytes.
+    return; // begin() has added the seconds for the op's bytes.
   if (instruction.op == OpCode::Quantize) {
     auto out = operands.back().getDefiningOp<plan::BufferOp>();
     // Each element is read as a float and written as a byte.

@@ -96,11 +96,12 @@ private:
   moec::Situation situation_;
   llvm::DenseMap<StringAttr, moec::Situation> situations_;
   std::string label_;
-  bool isLate_ = false; ///< The current op has kDeferredAttr.
+  bool isLate_ = false; ///< Whether the current op has kDeferredAttr.
   bool failed_ = false;
 
   llvm::DenseMap<Value, Value> values_;
-  llvm::DenseMap<Value, Value> encoded_; ///< The 8-bit form of a value.
+  /// The 8-bit form of a value, if there is one.
+  llvm::DenseMap<Value, Value> encoded_;
   llvm::DenseMap<Value, Groups> groups_;
   llvm::DenseMap<std::pair<Attribute, Value>, Value> ropeTables_;
 };

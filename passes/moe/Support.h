@@ -61,7 +61,7 @@ public:
   std::optional<int64_t> of(Operation *op) const;
 
 private:
-  llvm::DenseMap<int64_t, int64_t> firstOf; ///< By the layer of a cache.
+  llvm::DenseMap<int64_t, int64_t> firstOf; ///< Key: the layer of a cache.
 };
 /// Returns whether `op` is an attention op that reads a layer's cache.
 bool readsCache(Operation *op);

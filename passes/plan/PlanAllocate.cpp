@@ -57,7 +57,7 @@ struct Lifetime {
 /// Lifetimes that last until some more instructions of a queue have ended.
 struct Held {
   SmallVector<unsigned> lifetimes;
-  int left = 0; ///< Instructions.
+  int left = 0; ///< Number of instructions that are still to end.
 };
 
 /// Returns for how many instructions after `inst` what it uses has to stay. A

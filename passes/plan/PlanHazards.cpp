@@ -55,7 +55,7 @@ PhaseSteps::PhaseSteps(PhaseOp phase) {
     step.queue =
         queues.insert({inst.getQueue(), int32_t(queues.size())}).first->second;
     step.onGpu = device.getKind() == DeviceKind::Cuda;
-    constexpr int64_t kLongCopy = 4096; // Bytes per token.
+    constexpr int64_t kLongCopy = 4096; // Limit in bytes per token.
     step.isLarge = inst.getSpec()->kind == moert::OpKind::Copies
                        ? inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(
                              1) > kLongCopy

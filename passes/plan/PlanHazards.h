@@ -41,10 +41,12 @@ struct PhaseSteps {
   explicit PhaseSteps(PhaseOp phase);
 
   SmallVector<InstOp> insts;
-  std::vector<moec::Step> steps; ///< By instruction; none is small.
+  /// Indexed by instruction; none counts as small.
+  std::vector<moec::Step> steps;
   llvm::MapVector<Value, int32_t> queues, regions;
-  std::vector<bool> perWorker;   ///< By region.
-  llvm::BumpPtrAllocator memory; ///< Of the steps' uses.
+  std::vector<bool> perWorker; ///< Indexed by region.
+  /// Memory of the lists that `steps` refers to.
+  llvm::BumpPtrAllocator memory;
 };
 
 using moec::Clock;

@@ -233,7 +233,7 @@ private:
   /// the next instruction of its queue is a product that may run at the same
   /// time.
   static bool runsBesideNext(InstOp inst) {
-    constexpr int64_t kLong = 4096; // Bytes per token.
+    constexpr int64_t kLong = 4096; // Limit in bytes per token.
     if (inst.getSpec()->kind != moert::OpKind::Copies ||
         inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) <= kLong)
       return false;
@@ -365,7 +365,8 @@ private:
     return entry = created;
   }
 
-  llvm::MapVector<Value, Group> groups; ///< By queue, the open launch.
+  /// The launch that is open on each queue.
+  llvm::MapVector<Value, Group> groups;
   std::map<KernelSpec, Value> modules;
   Operation *lastModule = nullptr;
 };

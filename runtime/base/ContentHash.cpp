@@ -57,7 +57,7 @@ std::vector<size_t> sortedByOffset(std::span<const Extent> extents) {
 /// kReadBytes, ascending and disjoint.
 std::vector<Extent> piecesOf(std::span<const Extent> weights) {
   std::vector<Extent> pieces;
-  uint64_t end = 0; // End of the ranges so far.
+  uint64_t end = 0; // End of the ranges that were seen.
   for (size_t index : sortedByOffset(weights)) {
     uint64_t begin = std::max(end, weights[index].offset);
     for (; begin < weights[index].end(); begin = end) {

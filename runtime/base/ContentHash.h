@@ -80,7 +80,8 @@ private:
   void add(Extent range, const uint8_t *bytes);
 
   std::vector<Extent> weights_, samples_;
-  std::vector<std::vector<uint64_t>> blocks_; ///< Hashes of blocks, by weight.
+  /// Hashes of the blocks of each weight.
+  std::vector<std::vector<uint64_t>> blocks_;
   std::vector<uint64_t> sampleHashes_;
   /// Indices in order of offset. `reach_[i]` is the end of the weights up to
   /// `byOffset_[i]`.

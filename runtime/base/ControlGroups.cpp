@@ -52,7 +52,8 @@ double quotaIn(const std::string &folder, int version) {
     std::ifstream file(folder + "/cpu.max");
     file >> quota >> period;
   } else {
-    std::ifstream(folder + "/cpu.cfs_quota_us") >> quota; // -1: no limit.
+    // -1 if there is no limit.
+    std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
     std::ifstream(folder + "/cpu.cfs_period_us") >> period;
   }
   return quota > 0 && period > 0 ? quota / period : 0;

@@ -165,7 +165,7 @@ CacheSizes hostCaches() {
         sizeFile(folder + "/size");
     int level = 0;
     std::string type;
-    uint64_t kib = 0; // written as "32768K"
+    uint64_t kib = 0; // The file has a form such as "32768K".
     if (!(levelFile >> level && typeFile >> type && sizeFile >> kib) ||
         type == "Instruction")
       continue;

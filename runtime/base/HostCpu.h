@@ -24,8 +24,8 @@ std::string cpuModelName(const std::string &processRoot = "/proc");
 /// Memory that this process may use at most; `bytes` is 0 if it is unknown.
 struct MemoryLimit {
   uint64_t bytes = 0;
-  bool isControlGroup =
-      false; ///< A control group's limit, not all of the machine's.
+  /// Whether a control group's limit applies, not the machine's.
+  bool isControlGroup = false;
 };
 /// Returns the machine's memory or the lowest limit of the process's control
 /// groups. The roots are those of the system's descriptions of machine and

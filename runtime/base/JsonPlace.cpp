@@ -97,7 +97,7 @@ private:
 
   void toValue() {
     skipSpace();
-    ++at_; // the colon
+    ++at_; // Skips the colon.
     skipSpace();
   }
 
@@ -147,7 +147,8 @@ Status errorAt(std::string_view file, std::string_view json, size_t offset,
                std::string_view message) {
   std::string_view before = json.substr(0, offset);
   auto line = 1 + std::ranges::count(before, '\n');
-  size_t column = offset - (before.rfind('\n') + 1); // npos + 1 is 0
+  // On the first line, npos + 1 is 0.
+  size_t column = offset - (before.rfind('\n') + 1);
   return Status(StatusCode::InvalidFile,
                 fmt::format("{}:{}:{}: {}", file, line, column + 1, message));
 }
@@ -311,7 +312,7 @@ private:
     size_t member = 0; ///< The member whose value comes next.
     /// Of an object with many members.
     std::unordered_map<std::string, size_t> indices = {};
-    size_t room = 0; ///< Items of a list whose memory is counted.
+    size_t room = 0; ///< Number of list items whose memory is counted.
   };
 
   /// The index of a member, or the number of members.
@@ -405,7 +406,7 @@ private:
 
   int left_;
   const std::unordered_map<size_t, uint32_t> longOnes_;
-  size_t begun_ = 0; ///< Lists and objects.
+  size_t begun_ = 0; ///< Number of lists and objects that have begun.
   size_t builtBytes_ = 0;
   std::vector<Open> open_;
 };

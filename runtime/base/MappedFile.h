@@ -54,7 +54,7 @@ public:
   /// Bytes of the file or its copy that this process has touched, and how many
   /// of these are in huge pages. Zeros if unknown. Costs milliseconds per GiB.
   struct PageUse {
-    uint64_t resident = 0, huge = 0; ///< Bytes.
+    uint64_t resident = 0, huge = 0; ///< Sizes in bytes.
   };
   PageUse pageUse() const;
 

@@ -60,10 +60,11 @@ struct OptionInfo {
   /// Default value shown in help if the actual default is not informative; "-"
   /// to show none.
   std::string_view shownDefault = "";
-  std::string_view excludes = ""; ///< Long names with commas between.
-  std::string_view needs = "";    ///< A long name.
-  unsigned use = 0;               ///< Bits of OptionUse.
-  std::string_view group = "";    ///< Heading in the help.
+  /// Long names of options, with commas between.
+  std::string_view excludes = "";
+  std::string_view needs = ""; ///< Long name of an option.
+  unsigned use = 0;            ///< Bits of OptionUse.
+  std::string_view group = ""; ///< Heading in the help.
   bool isRequired = false;
   std::string_view help = "";
 };

@@ -207,7 +207,7 @@ Status OutputFile::replace(const std::string &path) {
 Status flushFolder(const std::string &folder) {
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
-    return Status::ok(); // The folder is not readable.
+    return Status::ok(); // Without a readable folder nothing can be removed.
   int error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
   // Not every file system supports this.

@@ -73,7 +73,7 @@ private:
   OutputTarget target_;
   std::string path_; ///< As given by the user, for messages.
   OutputPlace place_;
-  std::string temporary_; ///< "" for a stream.
+  std::string temporary_; ///< "" if the output is a stream.
   RemovedOnSignal removed_;
   int fd_ = -1;
   bool committed_ = false;

@@ -19,7 +19,7 @@ struct OutputPlace {
   /// folder.
   static StatusOr<OutputPlace> find(const std::string &path);
 
-  std::string path;    ///< Contains no symbolic link; "" for a descriptor.
+  std::string path;    ///< Without symbolic links; "" for a descriptor.
   int descriptor = -1; ///< Not owned; -1 for a path.
   std::optional<struct stat> existing;
 

@@ -13,7 +13,8 @@ struct ReadHasher::Open {
   explicit Open(uint64_t begin)
       : state(XXH3_createState(), XXH3_freeState), at(begin) {
     if (!state)
-      throw std::bad_alloc(); // As new, which forEachPiece() reports.
+      throw std::bad_alloc(); // Like a failed new, which forEachPiece()
+                              // reports.
     XXH3_64bits_reset(state.get());
   }
 
@@ -29,7 +30,7 @@ struct ReadHasher::Open {
 
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t *)> state;
   uint64_t at;
-  std::map<uint64_t, std::vector<uint8_t>> waiting; ///< By offset.
+  std::map<uint64_t, std::vector<uint8_t>> waiting; ///< Key: the offset.
 };
 
 ReadHasher::ReadHasher(std::vector<Extent> weights)

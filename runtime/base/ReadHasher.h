@@ -40,7 +40,8 @@ private:
   /// not wait for each other.
   struct Stripe {
     std::mutex mutex;
-    std::unordered_map<uint64_t, std::unique_ptr<Open>> open; ///< By number.
+    /// Key: the number of the block.
+    std::unordered_map<uint64_t, std::unique_ptr<Open>> open;
   };
   /// Block `number` of all weights' blocks, whose bytes are `block` of the
   /// file.
@@ -48,11 +49,12 @@ private:
                   const uint8_t *bytes);
 
   std::vector<Extent> weights_;
-  std::vector<size_t> byOffset_;   ///< Indices of weights.
-  std::vector<uint64_t> reach_;    ///< Ends of the weights up to byOffset_[i].
-  std::vector<size_t> firstBlock_; ///< By weight, and the number of all.
-  std::vector<uint64_t> hashes_;   ///< By block.
-  std::vector<uint8_t> isDone_;    ///< By block.
+  std::vector<size_t> byOffset_; ///< Indices of weights in order of offset.
+  std::vector<uint64_t> reach_;  ///< Ends of the weights up to byOffset_[i].
+  /// For each weight its first block, and at the end their number.
+  std::vector<size_t> firstBlock_;
+  std::vector<uint64_t> hashes_; ///< One for each block.
+  std::vector<uint8_t> isDone_;  ///< One for each block.
   std::array<Stripe, 64> stripes_;
 };
 

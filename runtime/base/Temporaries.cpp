@@ -151,7 +151,7 @@ void installCleanupHandlers() {
     struct sigaction action = {};
     if (::sigaction(signal, nullptr, &action) != 0 ||
         action.sa_handler != SIG_DFL)
-      continue; // The signal is ignored, as by nohup.
+      continue; // A program under nohup ignores the signal.
     action = {};
     action.sa_handler = endBySignal;
     ::sigaction(signal, &action, nullptr);

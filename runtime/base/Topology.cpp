@@ -100,7 +100,8 @@ void readCapacities(Topology &topology, const std::string &root) {
 
 /// A node's CPUs in the order in which workers take them.
 struct NodeCpus {
-  std::vector<CpuPlace> places; ///< The cores, fastest first, then siblings.
+  /// The cores, fastest first, then their hyper-thread siblings.
+  std::vector<CpuPlace> places;
   size_t cores = 0;
 };
 

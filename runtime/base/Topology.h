@@ -15,8 +15,8 @@ inline constexpr int kFullCapacity = 1024;
 /// A logical CPU.
 struct CpuPlace {
   int cpu;
-  int core; ///< Its lowest-numbered hyper-thread sibling.
-  int node; ///< Its local memory (NUMA) node.
+  int core; ///< The core's lowest-numbered logical CPU.
+  int node; ///< The memory (NUMA) node that is local.
   /// What its core does in a time, relative to kFullCapacity. Cores that differ
   /// by a fifth or less, as those of one kind do by their highest clocks, have
   /// the same figure.

@@ -13,9 +13,10 @@ namespace moert {
 inline constexpr std::string_view replacementCharacter = "\xEF\xBF\xBD";
 
 enum class Utf8Kind : uint8_t {
-  Valid,     ///< One whole code point.
-  Invalid,   ///< Cannot become valid: a maximal subpart.
-  Truncated, ///< Ends inside a sequence that more bytes could complete.
+  Valid,   ///< One whole code point.
+  Invalid, ///< The bytes cannot become valid: a maximal subpart.
+  /// The text ends inside a sequence that more bytes could complete.
+  Truncated,
 };
 
 /// The unit at the start of a byte string, and its length in bytes.

@@ -35,8 +35,8 @@ public:
     uint64_t bytesTogether = uint64_t(16) << 20;
   };
   struct Job {
-    std::string client; ///< Whose turn it takes.
-    uint64_t bytes = 0; ///< The size of what it works on.
+    std::string client; ///< The client whose share of the time the job uses.
+    uint64_t bytes = 0; ///< Size of the data that the job works on.
     /// Must not throw.
     std::function<void()> run;
   };
@@ -84,10 +84,10 @@ private:
   const size_t threadCount_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Clients clients_; ///< Have jobs that wait or run.
+  Clients clients_; ///< The clients whose jobs wait or run.
   size_t waiting_ = 0, largeRunning_ = 0;
   uint64_t largeBytesRunning_ = 0, arrivals_ = 0;
-  double served_ = 0; ///< The most that a client had spent when it was next.
+  double served_ = 0; ///< Highest cost among the clients that were served.
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

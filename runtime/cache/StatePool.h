@@ -115,7 +115,7 @@ private:
   struct Slot {
     Use use = Use::Free;
     int32_t page = kNone; ///< The page of a checkpoint.
-    int32_t end = 0;      ///< The position after the last one written.
+    int32_t end = 0; ///< The position after the last token that was written.
     uint64_t generation = 0, used = 0;
   };
   struct Layer {

@@ -204,7 +204,7 @@ std::optional<ToolFormat> taggedForm(const CallSamples &samples) {
   /// The text of a call between its name, keys and values.
   struct Parts {
     std::string head, equals, next, last;
-    size_t begin, end; ///< Of the name; of the last value.
+    size_t begin, end; ///< Begin of the name; end of the last value.
   };
   std::vector<Parts> all;
   const std::string_view text = from.text;

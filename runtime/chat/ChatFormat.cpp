@@ -201,7 +201,7 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
   ChatInput input;
   input.strings = textVariables(variables);
   input.json = variables.dump();
-  variables = nullptr; // It may be large.
+  variables = nullptr; // Frees memory: the variables may be large.
   input.deadline = options.deadline;
   MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
   if (options.noSpecial)

@@ -22,7 +22,8 @@ namespace moert {
 enum class Thinking {
   Default, ///< The template decides.
   Off,     ///< enable_thinking is false.
-  Forced,  ///< enable_thinking is true, and the reply begins inside reasoning.
+  /// enable_thinking is true, and the reply begins inside its reasoning.
+  Forced,
 };
 
 struct ChatOptions {
@@ -41,7 +42,7 @@ struct ChatOptions {
 /// A chat template in place of a plan's, and what conversations use that do not
 /// say otherwise.
 struct TemplateSettings {
-  std::string source = {}; ///< In Jinja; "": the plan's.
+  std::string source = {}; ///< Jinja source; "": the plan's template.
   /// Variables of the template: an object.
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   Thinking thinking = Thinking::Default;
@@ -107,7 +108,8 @@ private:
   std::shared_ptr<const ChatTemplate> template_;
   std::shared_ptr<const Speech> speech_;
   std::shared_ptr<const History> history_;
-  std::shared_ptr<const TemplateSettings> defaults_; ///< Or null.
+  /// Null if there are no defaults.
+  std::shared_ptr<const TemplateSettings> defaults_;
   const Tokenizer *tokenizer_;
   bool isPlain_;
   /// The template renders nothing without the tools as a text `functions`, and

@@ -16,12 +16,12 @@ namespace moert {
 struct GenerateStats {
   StopReason reason = StopReason::Length;
   int32_t promptTokens = 0;    ///< 0 if the prompt was not finished.
-  int32_t generatedTokens = 0; ///< Without the end-of-generation token.
-  int32_t decodeSteps = 0;     ///< Generated tokens that were also evaluated.
+  int32_t generatedTokens = 0; ///< Number without the end-of-generation token.
+  int32_t decodeSteps = 0;     ///< Generated tokens that were evaluated, too.
   double promptSeconds = 0, decodeSeconds = 0;
 
   double promptRate() const;
-  double decodeRate() const; ///< Tokens per second; 0 without steps.
+  double decodeRate() const; ///< Tokens per second; 0 without decode steps.
 };
 
 /// Rewinds the sequence to the longest prefix that it shares with `prompt`,

@@ -171,7 +171,7 @@ private:
   }
 
   Ids ids_;
-  size_t number_ = 0;      ///< Of calls that were seen.
+  size_t number_ = 0;      ///< Number of calls that were seen.
   std::vector<Open> open_; ///< Calls of the last message without a result.
   std::map<std::string, std::string> nine_;
   std::set<std::string> used_;

@@ -58,7 +58,7 @@ struct FitFault {
   /// The first message that the template does not take; the last one of a
   /// conversation of thousands. 0 if the time is over (ChatOptions::deadline).
   size_t message;
-  Status status; ///< What the template says.
+  Status status; ///< The error that the template raises.
 };
 
 /// The prompt of a conversation whose messages are made fit first. The cost is

@@ -29,9 +29,9 @@ public:
 private:
   enum class Expects : uint8_t {
     Value,
-    ValueOrEnd, ///< After [.
+    ValueOrEnd, ///< After a "[".
     Key,
-    KeyOrEnd, ///< After {.
+    KeyOrEnd, ///< After a "{".
     Colon,
     CommaOrEnd,
     Nothing,

@@ -36,8 +36,10 @@ std::string_view nameOf(std::string_view atom) {
 /// Pairs of what stands around the name of a part, where it begins and where
 /// it ends.
 struct Brackets {
-  std::string_view before, after;           ///< Of the opening mark.
-  std::string_view closeBefore, closeAfter; ///< Of the closing one.
+  /// Texts before and after the name in the opening mark.
+  std::string_view before, after;
+  /// Texts before and after the name in the closing mark.
+  std::string_view closeBefore, closeAfter;
 };
 constexpr Brackets kBrackets[] = {
     {"<|open|>", "<|sep|>", "<|close|>", "<|sep|>"},

@@ -19,7 +19,8 @@ constexpr const char *kExpected = "; expected a JSON list of messages, as "
 /// does.
 struct Fault {
   const char *what;
-  bool isOfList = false; ///< Concerns "messages", not the whole text.
+  /// Whether the error is in "messages", not in the whole text.
+  bool isOfList = false;
   std::optional<size_t> message = {};
 };
 

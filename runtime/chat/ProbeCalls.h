@@ -34,7 +34,7 @@ std::vector<Tool> probeTools(const std::vector<ProbeCall> &calls);
 struct WrittenCalls {
   std::vector<ProbeCall> calls;
   std::vector<std::string> ids;
-  std::string text; ///< With control tokens as controlBytes().
+  std::string text; ///< Control tokens are written as controlBytes().
 };
 
 /// One call, and two if the template writes several in one message.
@@ -65,10 +65,12 @@ public:
 private:
   /// How a template wants to be given calls.
   struct Variant {
-    bool hasFunctionIds;   ///< Ids such as functions.f:0, else nine letters.
-    bool hasTextArguments; ///< Arguments are JSON text, else objects.
-    bool hasNoContent;     ///< The content beside them is null, else "".
-    bool hasResults;       ///< Answers of the tools follow.
+    /// Whether ids are like functions.f:0, not nine letters.
+    bool hasFunctionIds;
+    bool hasTextArguments; ///< Whether arguments are JSON text, not objects.
+    /// Whether the content beside the calls is null, not "".
+    bool hasNoContent;
+    bool hasResults; ///< Whether answers of the tools follow.
   };
   std::string idOf(size_t index, std::string_view name) const;
   std::string said(std::string_view tail) const;

@@ -31,8 +31,8 @@ struct ReplyWish {
   const std::vector<Tool> *tools = nullptr;
   /// The forms of calls: those of the speech, or that of GenericTools.h.
   const std::vector<ToolFormat> *forms = nullptr;
-  bool mustCall = false;  ///< The reply is calls and nothing else.
-  bool isParallel = true; ///< More than one call.
+  bool mustCall = false;  ///< Whether the reply consists of calls only.
+  bool isParallel = true; ///< Whether a reply may have more than one call.
   /// What the answer is, if the reply is one. Null: any text.
   const Grammar *answer = nullptr;
   /// What `answer` depends on, for GrammarCache; "": it is not known.

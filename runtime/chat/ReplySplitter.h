@@ -44,10 +44,10 @@ public:
 
 private:
   enum class Place {
-    Start,     ///< Nothing but blanks has come.
-    Reasoning, ///< In the reasoning.
-    Answer,    ///< In the answer, until the end.
-    Header,    ///< In a header of Channels, or before one.
+    Start,     ///< Only blanks have been read.
+    Reasoning, ///< Inside the reasoning.
+    Answer,    ///< Inside the answer, which lasts until the end.
+    Header,    ///< In a header of Channels, or in front of one.
     Message,   ///< In a message of Channels.
   };
 
@@ -68,11 +68,11 @@ private:
   bool findsCalls_;
   Place place_ = Place::Start;
   std::string held_;
-  std::string pending_; ///< The beginning of a control token.
+  std::string pending_; ///< Text that may be the beginning of a control token.
   std::vector<Part> parts_;
-  bool startsPart_ = true;   ///< Line ends that follow are removed.
+  bool startsPart_ = true;   ///< Whether line ends that follow are removed.
   bool isReasoning_ = false; ///< Whether a Message is reasoning.
-  std::string messageEnd_;   ///< How the message's end is written.
+  std::string messageEnd_;   ///< The mark that ends the message.
 };
 
 } // namespace moert

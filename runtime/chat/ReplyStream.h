@@ -36,8 +36,8 @@ enum class StopReason {
   Length,      ///< ReplyOptions::maxTokens were generated.
   EndOfText,   ///< The model generated its end-of-generation token.
   StopString,  ///< The text contains one of ReplyOptions::stops.
-  ContextFull, ///< From the caller: the last token does not fit.
-  Cancelled,   ///< From the caller.
+  ContextFull, ///< Set by the caller: there is no room for the last token.
+  Cancelled,   ///< Set by the caller.
 };
 
 /// Returns "length", "eos", "stop", "context" or "cancelled".
@@ -68,12 +68,12 @@ struct ReplyEvent {
 /// The whole reply so far.
 struct Reply {
   std::string text;      ///< The answer, without reasoning and marks.
-  std::string reasoning; ///< "" if it is not separated.
-  std::string raw;       ///< Answer, reasoning and marks, as generated.
+  std::string reasoning; ///< "" if reasoning is not separated.
+  std::string raw; ///< Answer, reasoning and marks as the model generated them.
   /// All generated tokens, including those of a stop string, but not an
   /// end-of-generation token that ended the reply.
   std::vector<int32_t> tokens;
-  std::optional<StopReason> reason; ///< Empty before the end.
+  std::optional<StopReason> reason; ///< Empty until the reply has ended.
   int stop = -1; ///< The index of the stop string that ended it, or -1.
 };
 

@@ -31,7 +31,7 @@ namespace moert {
 struct Channels {
   std::string start, body;
   std::vector<std::string> ends;
-  std::string channel; ///< The mark before a channel's name, or "".
+  std::string channel; ///< The mark in front of a channel's name, or "".
   /// Whole headers, as templates write them: of reasoning, and of an answer.
   std::string reasoning, answer;
   /// The header of a call, in which ToolFormat::kKey stands for the tool.

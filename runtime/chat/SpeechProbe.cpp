@@ -383,7 +383,7 @@ private:
   const RenderVariables &render_;
   const Tokenizer &tokenizer_;
   Speech speech_;
-  std::string prompt_; ///< Between the question and a reply.
+  std::string prompt_; ///< Text between the question and a reply.
   std::string answerHead_, answerTail_;
 };
 } // namespace

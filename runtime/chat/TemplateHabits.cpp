@@ -144,7 +144,7 @@ private:
 
   const RenderVariables &render_;
   bool hasTools_;
-  bool probesTypes_ = true; ///< Tools have parameters of several types.
+  bool probesTypes_ = true; ///< Whether tools have parameters of several types.
   TemplateHabits habits_;
 };
 

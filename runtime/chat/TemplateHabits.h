@@ -39,9 +39,11 @@ struct TemplateHabits {
   /// The role of instructions in front of all messages: "system", "developer",
   /// or "" if the template takes none of them.
   std::string systemRole = "system";
-  bool takesSystemsInARow = true; ///< In front of all messages.
-  bool takesLateSystem = true;    ///< After other messages, anywhere.
-  bool takesSystemAlone = true;   ///< Without a message of the user.
+  /// Several system messages in front of all others.
+  bool takesSystemsInARow = true;
+  bool takesLateSystem = true; ///< A system message after others, anywhere.
+  /// System messages without a message of the user.
+  bool takesSystemAlone = true;
 
   bool takesAssistantFirst = true;
   bool takesUsersInARow = true;
@@ -61,9 +63,10 @@ struct TemplateHabits {
     Name, ///< "functions.NAME:NUMBER": the id says the name of the tool.
   };
   Ids ids = Ids::Any;
-  bool takesSeveralCalls = true; ///< Several in one message.
+  bool takesSeveralCalls = true; ///< Several calls in one message.
   bool takesTextBesideCall = true;
-  bool takesCallAfterText = true; ///< In the assistant's next message.
+  /// A call in the assistant's message that follows a text.
+  bool takesCallAfterText = true;
   bool takesUserAfterTool = true;
   bool takesLooseResults = true; ///< Results without a call before them.
 

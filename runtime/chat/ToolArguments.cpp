@@ -64,7 +64,7 @@ bool ToolCallParser::stepObject() {
     if (!atObjectByte(text[i])) {
       if (place_ == Place::Failed)
         return false;
-      held_ += text.substr(i + 1); // it was text
+      held_ += text.substr(i + 1); // The rest is text, not an object.
       return true;
     }
     if (scanner_.isComplete()) {

@@ -62,18 +62,18 @@ private:
 
   enum class Place {
     Text,
-    Section, ///< Between the calls of a section.
-    Head,    ///< In the name of a call.
-    HeadEnd, ///< In the attributes after a name.
-    Object,  ///< In an object of Json.
+    Section, ///< Between two calls of a section.
+    Head,    ///< In a call's name.
+    HeadEnd, ///< In the attributes that follow a name.
+    Object,  ///< In the object of a call of form Json.
     Arguments,
-    BareArguments, ///< Arguments of NamedBare.
-    Keywords,      ///< Arguments of Keywords.
-    Parameters,    ///< Between the parameters of Tagged.
+    BareArguments, ///< In the arguments of form NamedBare.
+    Keywords,      ///< In the arguments of form Keywords.
+    Parameters,    ///< Between parameters of form Tagged.
     ParameterName,
     Value,
     TextValue,
-    Close, ///< Before the mark that closes a call.
+    Close, ///< In front of the mark that closes a call.
     Failed,
   };
 
@@ -127,24 +127,29 @@ private:
   void skipBlanks();
 
   const std::vector<ToolFormat> *formats_;
-  const ToolFormat *form_; ///< The form of the current call, or of the last.
+  /// The form of the current call, or of the last one.
+  const ToolFormat *form_;
   const std::vector<Tool> *tools_;
   Place place_ = Place::Text;
-  std::string held_; ///< Text that is not decided yet.
+  std::string held_; ///< Text that may turn out to be a call or an answer.
   std::vector<ToolEvent> events_;
   bool isInSection_ = false;
-  bool hasText_ = false;     ///< Anything but blanks was text.
-  bool followsCall_ = false; ///< A call, and no text after it, has been read.
-  bool dropsBlanks_ = false; ///< White space after a call is removed.
+  bool hasText_ = false; ///< Whether there was text other than blanks.
+  /// Whether a call has been read, and no text after it.
+  bool followsCall_ = false;
+  /// Whether white space that follows a call is removed.
+  bool dropsBlanks_ = false;
   /// A call came without the mark that begins its section; the section's end
   /// may follow all the same, and is removed.
   bool dropsSectionClose_ = false;
   size_t calls_ = 0;
 
   // Of the current call, or of what may become one:
-  bool isTentative_ = false; ///< Its mark, or its absence, may be text.
+  /// Whether the supposed call may still turn out to be text.
+  bool isTentative_ = false;
   bool needsKnownTool_ = false;
-  std::string seen_; ///< What was consumed since the mark, while tentative.
+  /// Text read since the mark, as long as the call is tentative.
+  std::string seen_;
   size_t markBytes_ = 0;
   JsonScanner scanner_;
   KeywordScanner keywords_;
@@ -155,7 +160,7 @@ private:
   bool hasArguments_ = false;
   /// Of Tagged: the current parameter.
   std::string parameter_, attributes_;
-  std::string valueClose_; ///< What ends its value.
+  std::string valueClose_; ///< Text that ends the parameter's value.
   size_t parameters_ = 0;
 };
 

@@ -14,7 +14,8 @@ namespace {
 struct KnownFormat {
   std::string_view sign, otherSign;
   ToolFormat format;
-  bool isKnownByToken = false; ///< `sign` is a control token of the model.
+  /// Whether `sign` is a control token of the model.
+  bool isKnownByToken = false;
 };
 
 /// DeepSeek V3.2 and V4, whose sections have different names.

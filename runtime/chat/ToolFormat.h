@@ -36,10 +36,10 @@ struct ToolFormat {
   };
   std::string name = {};
   Body body = Body::Json;
-  std::string sectionOpen = {}, sectionClose = {}; ///< Around all calls.
-  std::string open = {}, close = {};               ///< Around each call.
-  std::string between = {};                        ///< Between two calls.
-  std::string nameClose = {}; ///< After the name; not of Json.
+  std::string sectionOpen = {}, sectionClose = {}; ///< Marks around all calls.
+  std::string open = {}, close = {};               ///< Marks around each call.
+  std::string between = {};                        ///< Text between two calls.
+  std::string nameClose = {}; ///< Text after the name; not used by Json.
   /// If it exists, attributes may stand between nameClose and it; a model
   /// writes `attributes`, in which kNumber stands for the call's number.
   std::string headEnd = {}, attributes = {};
@@ -64,12 +64,13 @@ struct ToolFormat {
   /// Of Tagged: what values that are no strings are written as.
   enum class Values {
     Json,
-    Python, ///< Python's literals (ValueText.h), or JSON.
-    Nested, ///< Objects and lists have parameters in turn (NestedValue.h).
+    Python, ///< Values are Python's literals (ValueText.h), or JSON.
+    Nested, ///< Parameters of objects and lists nest (NestedValue.h).
   };
   Values values = Values::Json;
-  bool nameIsId = false; ///< A call's name is its id too: "functions.f:0".
-  bool isBare = false;   ///< A reply that is an object may be a call.
+  /// Whether a call's name is its id, too: "functions.f:0".
+  bool nameIsId = false;
+  bool isBare = false; ///< Whether a reply that is one object may be a call.
 
   static constexpr char kKey = '\x01', kNumber = '\x02';
 

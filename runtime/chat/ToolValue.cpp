@@ -30,7 +30,7 @@ const Json *referenced(const Json &reference, const Json &root) {
     Json::json_pointer pointer(
         reference.get_ref<const std::string &>().substr(1));
     return root.contains(pointer) ? &root.at(pointer) : nullptr;
-  } catch (const Json::exception &) { // An index that is no number, and such.
+  } catch (const Json::exception &) { // For example, an index is no number.
     return nullptr;
   }
 }

@@ -39,7 +39,7 @@ public:
 
 private:
   size_t at_ = 0, depth_ = 0;
-  char quote_ = 0; ///< Of the string that `at_` is in; 0: none.
+  char quote_ = 0; ///< Quote of the string around `at_`; 0: not in a string.
 };
 
 /// MiniMax M3's: members between marks of their names, items between those of

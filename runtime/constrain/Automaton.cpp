@@ -279,9 +279,9 @@ private:
   size_t maxStates_;
   const Deadline deadline_;
   Automaton automaton_;
-  std::vector<StateId> entries_; ///< Indexed by rule.
+  std::vector<StateId> entries_; ///< First state of each rule.
   std::unordered_map<const Scanner *, int32_t> scanIds_;
-  std::vector<RuleId> open_; ///< Rules in the order of their entries.
+  std::vector<RuleId> open_; ///< Rules in the order of their entry states.
 };
 
 bool Automaton::operator==(const Automaton &other) const {

@@ -27,36 +27,39 @@ public:
   static constexpr StateId kNone = -1;
 
   struct ByteEdge {
-    uint8_t first, last; ///< Inclusive.
+    uint8_t first, last; ///< Both ends are included.
     StateId target;
     bool operator==(const ByteEdge &) const = default;
   };
   struct Call {
-    StateId entry = kNone; ///< First state of what is called.
-    StateId followUp =
-        kNone;          ///< Where the caller continues; kNone: its rule ends.
-    int32_t check = -1; ///< Index into checks(), of a condition for the return.
-    bool isSeries = false; ///< Of a series, with nothing read yet.
+    StateId entry = kNone; ///< First state of the called rule.
+    /// State of the caller after the call; kNone: its rule ends.
+    StateId followUp = kNone;
+    /// Index into checks(): a condition for returning; -1: none.
+    int32_t check = -1;
+    /// Whether a series is called, none of whose parts was read.
+    bool isSeries = false;
     bool operator==(const Call &) const = default;
   };
   /// What a state of a series is before.
   enum class Turn : uint8_t {
-    None,  ///< It is none.
-    First, ///< The first part, or the end.
-    Next,  ///< A separator, or the end.
-    Part,  ///< A part, after a separator.
-    Name,  ///< What is left of a name, which scan() reads.
-    Entry, ///< An entry, after its name.
+    None,  ///< The state belongs to no series.
+    First, ///< Before the first part, or the end.
+    Next,  ///< Before a separator, or the end.
+    Part,  ///< Before a part, after a separator.
+    Name,  ///< Before the rest of a name, which scan() reads.
+    Entry, ///< Before an entry, after its name.
   };
   struct State {
     std::vector<ByteEdge> bytes = {};
-    std::vector<StateId> empty = {}; ///< Targets of edges that read nothing.
+    /// States that edges without text lead to.
+    std::vector<StateId> empty = {};
     std::vector<Call> calls = {};
-    int32_t scan = -1;       ///< Index into scanners().
-    StateId scanEnd = kNone; ///< Where its text has been read.
-    int32_t series = -1;     ///< Index into series().
+    int32_t scan = -1;       ///< Index into scanners(); -1: none.
+    StateId scanEnd = kNone; ///< State after the text that the scanner reads.
+    int32_t series = -1;     ///< Index into series(); -1: none.
     Turn turn = Turn::None;
-    bool isEnd = false; ///< The rule ends here.
+    bool isEnd = false; ///< Whether the rule may end here.
     bool operator==(const State &) const = default;
   };
   /// A Series whose parts are compiled: first states of rules.
@@ -65,13 +68,15 @@ public:
     std::vector<bool> isRequired = {};
     bool isAnyOrder = false;
     int32_t least = 0, most = 0, required = 0;
-    StateId next = kNone;      ///< The state after a part.
-    StateId separator = kNone; ///< Begins one; kNone: there is none.
-    std::vector<StateId> names =
-        {}; ///< Before a name, in each way to write it.
+    StateId next = kNone; ///< The state after a part.
+    /// State in front of a separator; kNone: there is none.
+    StateId separator = kNone;
+    /// States in front of a name, one for each way to write it.
+    std::vector<StateId> names = {};
     std::vector<StateId> restAfterName = {};
     StateId afterName = kNone;
-    std::vector<int32_t> nameOf = {}; ///< As in Series, and so are these.
+    /// Same meaning as in Series, like the following members.
+    std::vector<int32_t> nameOf = {};
     std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {},
                                       neededNames = {};
     int32_t nameCount = 0;

@@ -26,16 +26,17 @@ public:
   /// What an edge needs: a code point of the set number `label`, or nothing
   /// but, where it is negative, one of these conditions.
   enum Label : int32_t {
-    kFree = -1,        ///< Nothing.
-    kAtStart = -2,     ///< No code point comes before.
-    kAtEnd = -3,       ///< None comes after.
-    kWordBorder = -4,  ///< Of the neighbours one is a word character.
-    kNoWordBorder = -5 ///< Both are, or none.
+    kFree = -1,    ///< The edge needs nothing.
+    kAtStart = -2, ///< No code point stands before.
+    kAtEnd = -3,   ///< No code point follows.
+    /// One of the neighbours is a word character, the other is not.
+    kWordBorder = -4,
+    kNoWordBorder = -5 ///< Both neighbours are word characters, or none is.
   };
   struct Edge {
     int32_t label;
     StateId target;
-    int32_t next; ///< Of the same state; -1: none.
+    int32_t next; ///< Next edge of the same state; -1: none.
     bool operator==(const Edge &) const = default;
   };
 

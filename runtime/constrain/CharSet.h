@@ -14,7 +14,7 @@ namespace moert {
 class CharSet {
 public:
   struct Range {
-    uint32_t first, last; ///< Inclusive.
+    uint32_t first, last; ///< Both ends are included.
     bool operator==(const Range &) const = default;
   };
 
@@ -45,7 +45,7 @@ private:
 
 /// A range of each of the bytes of UTF-8 sequences of one length.
 struct ByteRange {
-  uint8_t first, last; ///< Inclusive.
+  uint8_t first, last; ///< Both ends are included.
 };
 using Utf8Sequence = std::vector<ByteRange>;
 

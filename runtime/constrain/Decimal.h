@@ -32,7 +32,7 @@ struct Decimal {
 
   void addDigit(int digit);
   bool isZero() const { return digits == 0; }
-  bool isInteger() const; ///< False if hasMore.
+  bool isInteger() const; ///< Always false with hasMore.
   /// The exponent of ten of the first digit: 0 for 1 to 9. Of no use for zero.
   int magnitude() const;
   /// The same without zeros at the end.
@@ -47,7 +47,7 @@ struct Decimal {
   }
 };
 
-Decimal::Digits powerOfTen(int exponent); ///< Of 0 to 38.
+Decimal::Digits powerOfTen(int exponent); ///< For exponents 0 to 38.
 
 /// Whether the number of a JSON text, of any length, is a multiple of a divisor
 /// above 0 with fewer than 2^64 units of its last digit.

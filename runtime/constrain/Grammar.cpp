@@ -270,7 +270,7 @@ Status Grammar::check() const {
   std::vector<Mark> marks(rules_.size(), Mark::New);
   struct Entry {
     RuleId rule;
-    size_t next; ///< Index into `begins` of the rule.
+    size_t next; ///< Index into `begins` of the rule that is visited next.
   };
   for (RuleId first : reached) {
     std::vector<Entry> path;

@@ -38,8 +38,8 @@ class TextCheck {
 public:
   /// Where the text begins that is looked at.
   enum class Scope : uint8_t {
-    Own,      ///< Where the expression does.
-    Enclosing ///< Where the text of the next enclosing check does.
+    Own,      ///< At the beginning of the expression.
+    Enclosing ///< At the beginning of the next enclosing check.
   };
   /// `key` says what is checked: checks with equal keys must be equal.
   /// `ofJson`: the text is JSON, in which white space before a bracket changes
@@ -74,8 +74,8 @@ struct Expr {
     Repeat,   ///< parts[0], from `least` to `most` times.
     Rule,     ///< The rule `rule`.
     Scan,     ///< A text that `scanner` reads.
-    Checked,  ///< parts[0], if `check` holds for its text.
-    Series,   ///< Of `series`.
+    Checked,  ///< parts[0], if `check` holds for the text.
+    Series,   ///< The parts of the series number `series`.
   };
   Kind kind;
   std::string bytes = {};
@@ -85,7 +85,7 @@ struct Expr {
   RuleId rule = -1;
   std::shared_ptr<const Scanner> scanner = {};
   std::shared_ptr<const TextCheck> check = {};
-  int32_t series = -1; ///< Grammar::series().
+  int32_t series = -1; ///< Index into Grammar::series(); -1: none.
 
   static constexpr int32_t kUnbounded = -1;
 };
@@ -104,7 +104,7 @@ struct Series {
   /// entries, or else after them. They differ from all entries.
   std::vector<ExprId> rest = {};
   ExprId separator = -1; ///< -1: none.
-  ExprId after = -1;     ///< Follows every part; -1: nothing does.
+  ExprId after = -1;     ///< Text after every part; -1: none.
   /// How many parts there are.
   int32_t least = 0, most = Expr::kUnbounded;
 
@@ -113,7 +113,7 @@ struct Series {
   /// their names, so that their number does not matter to a text. Only where
   /// any order is allowed.
   std::vector<std::shared_ptr<const TextScanner>> names = {};
-  ExprId afterName = -1; ///< What is between a name and the entry itself.
+  ExprId afterName = -1; ///< Text between a name and its entry.
   /// By entry: the number of its name in the list, ascending. Different entries
   /// may have the same one where there are variants.
   std::vector<int32_t> nameOf = {};

@@ -34,7 +34,7 @@ private:
     size_t bytes;
   };
   std::mutex mutex_;
-  std::list<Entry> entries_; ///< Those used last are in front.
+  std::list<Entry> entries_; ///< Sorted by last use, the latest first.
   size_t bytes_ = 0;
 };
 

@@ -78,7 +78,8 @@ ExprId JsonText::quoted(std::shared_ptr<const TextScanner> scanner) {
   if (isBare()) {
     rules.isJson = false;
     for (const std::string &quote : options_.quotes)
-      if (uint8_t(quote[0]) < 0x80) // It is no control token.
+      if (uint8_t(quote[0]) <
+          0x80) // Other first bytes are those of control tokens.
         rules.conditions.push_back({.nfa = std::make_shared<const CharNfa>(
                                         CharNfa::ofTextsWith(quote)),
                                     .isNegated = true});

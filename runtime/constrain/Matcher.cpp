@@ -67,7 +67,7 @@ Status Matcher::accept(int32_t token) {
   PositionId at = history_.back().position;
   if (at == kEnded)
     return refused("follows the end of the text");
-  if (at == kDead) // The beginning has too many ways.
+  if (at == kDead) // The text so far has too many ways to be read.
     return fullStatus();
   if (tokens_->isEnd(token)) {
     if (!positions_[size_t(at)].canEnd)

@@ -42,9 +42,10 @@ struct MatcherLimits {
   /// as many during one; likewise 32 times as many ways of all of them
   /// together, at 20 bytes each. Masks have a bit per token and position.
   size_t positions = 8192;
-  size_t mostPositions() const { return 8 * positions; } ///< During a token.
+  /// Limit during a token.
+  size_t mostPositions() const { return 8 * positions; }
   size_t allWays() const { return 32 * positions; }
-  size_t rewind = 1024; ///< Tokens that can be taken back.
+  size_t rewind = 1024; ///< Number of tokens that can be taken back.
   /// Steps of work for all tokens of a text, and further ones for each. A step
   /// takes about ten nanoseconds.
   uint64_t work = 1'000'000'000, workPerToken = 5'000'000;
@@ -112,8 +113,8 @@ private:
     /// Of the states of a series: how many parts have been read, or, if they
     /// come in any order, an index into seen_, negated.
     int32_t data = 0;
-    int32_t check = -1; ///< A condition for the return; -1: none.
-    uint32_t start = 0; ///< Of the text of the innermost check, in bytes.
+    int32_t check = -1; ///< Index of the condition for returning; -1: none.
+    uint32_t start = 0; ///< Offset in bytes of the text of the innermost check.
     int32_t depth = 1;
     bool operator==(const Frame &) const = default;
   };
@@ -122,11 +123,11 @@ private:
   };
   /// The entries of a series that have been read.
   struct Seen {
-    Bits bits;            ///< By entry, or by name. No zero word is at the end.
-    Bits gone;            ///< Variants that the entries do not fit.
-    int32_t count = 0;    ///< Of all parts, as far as it matters.
-    int32_t required = 0; ///< Of the required entries.
-    int32_t name = -1;    ///< After it comes an entry; -1: after none.
+    Bits bits; ///< A bit for each entry, or each name; the last word is not 0.
+    Bits gone; ///< A bit for each variant that the entries rule out.
+    int32_t count = 0; ///< Number of all parts, up to the limits that matter.
+    int32_t required = 0; ///< Number of required entries.
+    int32_t name = -1;    ///< The name whose entry comes next; -1: none.
     bool operator==(const Seen &) const = default;
     uint64_t hash() const;
   };
@@ -137,41 +138,45 @@ private:
     auto operator<=>(const Way &) const = default;
   };
   struct Position {
-    std::vector<Way> ways; ///< Sorted; states that read a byte.
+    std::vector<Way> ways; ///< Sorted ways; their states read a byte.
     bool canEnd;
-    std::unique_ptr<std::array<PositionId, 256>> next; ///< By byte.
+    /// The next position for each byte.
+    std::unique_ptr<std::array<PositionId, 256>> next;
   };
   struct Past {
     PositionId position;
-    size_t length; ///< Of the text, in bytes.
+    size_t length; ///< Length of the text in bytes.
   };
 
   /// A part of the work on a mask: entries of the trie are tried in order.
   struct Job {
     enum class Kind : uint8_t {
-      Walk, ///< All entries, from a position.
-      List, ///< Those of a table that leave its text, from a position.
-      Table ///< Makes the table of a way.
+      Walk, ///< Tries all entries from a position.
+      List, ///< Tries the entries that leave a table's text, from a position.
+      Table ///< Computes the table of a way.
     };
     Kind kind;
     PositionId from = kDead;
     Way way = {};
     std::shared_ptr<TokenTable> made = {};
     std::shared_ptr<const TokenTable> table = {};
-    size_t index = 0;       ///< Of the next entry.
-    size_t dead = SIZE_MAX; ///< The byte at which the last entry was refused.
+    size_t index = 0; ///< Index of the next entry.
+    /// Offset of the byte at which the last entry was refused.
+    size_t dead = SIZE_MAX;
     std::vector<PositionId> path = {};
     struct ScanPoint {
       ScanState state;
-      bool hasLeft; ///< The scanner's text may have ended before.
+      /// Whether the scanner's text could have ended before this point.
+      bool hasLeft;
     };
     std::vector<ScanPoint> scanPath = {};
-    uint32_t sharedSince = UINT32_MAX; ///< Fewest since the last in the table.
+    /// Least `shared` of the entries after the last one in the table.
+    uint32_t sharedSince = UINT32_MAX;
   };
   struct Pending {
     PositionId at;
     Mask mask;
-    std::vector<Job> jobs; ///< The last one first.
+    std::vector<Job> jobs; ///< A stack: the last one is next.
   };
 
   // Matcher.cpp
@@ -243,25 +248,27 @@ private:
   std::vector<Frame> frames_;
   std::unordered_map<Frame, FrameId, FrameHash> frameIds_;
   std::deque<Seen> seen_;
-  std::unordered_multimap<uint64_t, int32_t> seenIds_; ///< By hash.
+  std::unordered_multimap<uint64_t, int32_t> seenIds_; ///< Keys are hashes.
   std::map<std::pair<int32_t, int32_t>, Bits> closedNames_;
   std::vector<Position> positions_;
-  size_t wayCount_ = 0; ///< Of all positions.
+  size_t wayCount_ = 0; ///< Number of the ways of all positions.
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
-  std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
-  std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
+  std::unordered_map<PositionId, Mask> masks_; ///< At most kMostMaskBytes.
+  /// One for each scanner, or null.
+  std::vector<std::shared_ptr<LearntScan>> scans_;
   std::vector<LearntScan *> learningScans_;
   /// Of checks whose text ends with a bracket, for the next token.
   std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;
-  Mask textualMask_; ///< Of the present position, where it depends on the text.
+  Mask textualMask_; ///< Mask of the present position, if the text decides it.
   bool hasTextualMask_ = false;
   /// The positions after each of the last tokens, and the one before the first
   /// of these tokens.
   std::deque<Past> history_;
-  std::string text_; ///< All of it, and what is tried.
+  std::string text_; ///< The text so far, and the bytes that are being tried.
   size_t tokenCount_ = 0;
-  uint64_t work_ = 0, spent_ = 0; ///< Without, and with, that of scanners.
+  /// Work without that of scanners, and with it.
+  uint64_t work_ = 0, spent_ = 0;
   uint32_t rounds_ = 0;
 };
 

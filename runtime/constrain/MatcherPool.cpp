@@ -26,7 +26,7 @@ void MatcherPool::put(std::unique_ptr<Matcher> matcher) {
   if (matcher->bytes() > kMostBytes || matcher->isSpent())
     return;
   matcher->restart();
-  std::unique_ptr<Matcher> dropped; // Destroyed without the lock.
+  std::unique_ptr<Matcher> dropped; // Destroyed after the lock is released.
   std::lock_guard lock(mutex_);
   idle_.push_front(std::move(matcher));
   if (idle_.size() > kMost) {

@@ -32,7 +32,8 @@ private:
   std::shared_ptr<const TokenTrie> tokens_;
   std::shared_ptr<ScanLibrary> library_;
   std::mutex mutex_;
-  std::list<std::unique_ptr<Matcher>> idle_; ///< That put last is in front.
+  /// The matcher that was returned last is in front.
+  std::list<std::unique_ptr<Matcher>> idle_;
 };
 
 } // namespace moert

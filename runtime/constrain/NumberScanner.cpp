@@ -12,14 +12,14 @@ using Digits = Decimal::Digits;
 
 /// What comes next in a number.
 enum Phase : uint32_t {
-  kSign,          ///< Or a digit: nothing was read.
-  kFirst,         ///< A digit, after the sign.
-  kZero,          ///< After a first 0: no digit.
+  kSign,          ///< Nothing was read: a sign or a digit is next.
+  kFirst,         ///< After the sign: a digit is next.
+  kZero,          ///< After a leading 0: no digit may follow.
   kWhole,         ///< After another digit of the integer part.
-  kPoint,         ///< A digit, after the point.
+  kPoint,         ///< After the point: a digit is next.
   kFraction,      ///< After a digit of the fraction.
-  kExponent,      ///< A sign or a digit, after the e.
-  kExponentDigit, ///< A digit, after the exponent's sign.
+  kExponent,      ///< After the e: a sign or a digit is next.
+  kExponentDigit, ///< After the exponent's sign: a digit is next.
   kExponentEnd,   ///< After a digit of the exponent.
 };
 
@@ -34,7 +34,7 @@ constexpr int kMostScale = 511;
 
 /// A number so far. Its value is digits * 10^(scale + exponent).
 struct Begun {
-  Decimal amount; ///< Without sign and exponent.
+  Decimal amount; ///< The amount without sign and exponent.
   Phase phase = kSign;
   bool isNegative = false, isExponentNegative = false;
   int exponent = 0, exponentDigits = 0;
@@ -390,7 +390,7 @@ private:
     const Begun now = std::exchange(begun, withEnd(begun));
     if (isValid(now))
       return true;
-    if (now.amount.isZero()) // Whatever the exponent is.
+    if (now.amount.isZero()) // The exponent does not change a zero.
       return isValid(begun);
     const Amounts &amounts = amounts_[size_t(begun.isNegative)];
     const int magnitude = begun.amount.magnitude();
@@ -422,7 +422,7 @@ private:
 
   const NumberRules rules_;
   const bool isFree_;
-  const Amounts amounts_[2]; ///< Of positive and negative numbers.
+  const Amounts amounts_[2]; ///< Limits of positive and of negative numbers.
 };
 } // namespace
 

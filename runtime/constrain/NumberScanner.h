@@ -14,10 +14,12 @@ namespace moert {
 /// What a number must be, exactly as it is written: 0.30 is a multiple of 0.1,
 /// and 18446744073709551617 is not within 18446744073709551616.
 struct NumberRules {
-  bool isInteger = false; ///< Its value is: 15.0 and 1.5e1 are integers.
+  /// Whether the value must be an integer, as 15.0 and 1.5e1 are.
+  bool isInteger = false;
   std::optional<Decimal> least = {}, most = {};
   bool excludesLeast = false, excludesMost = false;
-  std::vector<Decimal> divisors = {}; ///< It is a multiple of each.
+  /// The number must be a multiple of each of these.
+  std::vector<Decimal> divisors = {};
 
   bool isWithin(const Decimal &number) const;
   bool holds(const Decimal &number) const;

@@ -29,7 +29,7 @@ struct Node {
   enum class Kind : uint8_t { Chars, Condition, Sequence, Choice, Repeat };
   Kind kind;
   CharSet chars = {};
-  int32_t label = 0; ///< Of a condition (CharNfa::Label).
+  int32_t label = 0; ///< Label of a condition (CharNfa::Label).
   std::vector<NodeId> parts = {};
   int32_t least = 0, most = 0;
 };
@@ -379,8 +379,9 @@ private:
 
   GrammarText text_;
   ParsedRegex parsed_;
-  bool isFirst_ = false; ///< Nothing but ^ and what looks ahead came before.
-  bool lookedAhead_ = false; ///< The last item did, from the beginning.
+  bool isFirst_ = false; ///< Whether only ^ and look-ahead came before.
+  /// Whether the last item was a look-ahead at the beginning.
+  bool lookedAhead_ = false;
 };
 
 /// Compiles nodes in the manner of Thompson ("Regular expression search

@@ -38,7 +38,7 @@ private:
   struct Code;
   std::unique_ptr<Code> code_;
   uint32_t mostSteps_ = 0;
-  uint64_t bytes_ = 0; ///< Of the expression.
+  uint64_t bytes_ = 0; ///< Memory of the expression.
 };
 
 /// The texts that an expression matches.

@@ -17,7 +17,8 @@ namespace moert {
 /// Which tokens may follow in the middle of a scanner's text, whatever comes
 /// after it and however long it may be.
 struct TokenTable {
-  std::vector<uint64_t> inside; ///< A bit for each token that stays inside.
+  /// A bit for each token after which the text goes on.
+  std::vector<uint64_t> inside;
   /// For those that need the most characters (ScanRun::need), most first.
   struct Need {
     int32_t need, token;
@@ -63,9 +64,11 @@ public:
 
 private:
   std::mutex mutex_;
-  std::multimap<uint64_t, std::shared_ptr<LearntScan>> scans_; ///< By hash.
+  /// Keys are hashes.
+  std::multimap<uint64_t, std::shared_ptr<LearntScan>> scans_;
   size_t bytes_ = 0;
-  size_t mostNow_ = kMost; ///< More where matchers use them.
+  /// The limit, which is raised while matchers use more.
+  size_t mostNow_ = kMost;
 };
 
 } // namespace moert

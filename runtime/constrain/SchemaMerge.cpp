@@ -255,7 +255,7 @@ private:
       all.insert(all.end(), copy.begin(), copy.end());
     }
     if (all.size() > most)
-      isExact_ = false; // And goes on with what was before.
+      isExact_ = false; // Goes on with the former list.
     else
       ways = std::move(all);
   }

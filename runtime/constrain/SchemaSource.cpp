@@ -189,7 +189,8 @@ private:
       try {
         const Source::json_pointer pointer(reference.substr(1));
         return root_.contains(pointer) ? &root_.at(pointer) : nullptr;
-      } catch (const Source::exception &) { // An index that is no number.
+      } catch (
+          const Source::exception &) { // For example, an index is no number.
         return nullptr;
       }
     }
@@ -538,7 +539,7 @@ private:
   const Source &root_;
   const Deadline deadline_;
   SchemaSource result_;
-  std::set<std::string> seen_; ///< References.
+  std::set<std::string> seen_; ///< References that were followed.
   std::vector<std::pair<std::string, Place>> open_;
   size_t count_ = 0, values_ = 0;
 };

@@ -75,7 +75,8 @@ private:
     std::vector<JsonText::Member> members;
     std::vector<JsonText::Rest> rest;
     std::vector<std::pair<Pattern, const Json *>> patterns;
-    std::vector<std::string> known; ///< Names that have their own member.
+    /// Names of members that have their own schema.
+    std::vector<std::string> known;
     int32_t least = 0, most = Expr::kUnbounded;
     bool isExact = true;
 
@@ -118,9 +119,9 @@ private:
   const JsonTextOptions options_;
   Grammar grammar_;
   JsonText text_;
-  std::unordered_map<std::string, Rule> rules_; ///< By hash of the schema.
+  std::unordered_map<std::string, Rule> rules_; ///< Keys are hashes of schemas.
   size_t bytes_ = 0;
-  bool isImpossible_ = false; ///< A required member has no value.
+  bool isImpossible_ = false; ///< Whether a required member can have no value.
 };
 
 } // namespace moert

@@ -76,7 +76,7 @@ private:
     /// among them.
     std::vector<CharNfa::StateId> members;
     bool isStart, afterWord;
-    int8_t accepts = -1; ///< 0 or 1, or -1 while it is not known.
+    int8_t accepts = -1; ///< 1 or 0; -1 while it is not known.
   };
   StateId find(std::vector<CharNfa::StateId> members, bool afterWord);
   /// Returns the state's members and all states that edges without a code point
@@ -99,7 +99,7 @@ private:
 struct TextCondition {
   std::shared_ptr<const CharNfa> nfa = {};
   std::shared_ptr<const TextList> list = {};
-  bool isNegated = false; ///< The text must be none that they accept.
+  bool isNegated = false; ///< Whether the text must not match.
   bool operator==(const TextCondition &other) const {
     auto equal = [](const auto &one, const auto &two) {
       return one == two || (one && two && *one == *two);
@@ -186,9 +186,10 @@ private:
   static constexpr StateId kUnlisted = -2;
   const Bits *without_ = nullptr;
   std::vector<Part> parts_;
-  CharClasses classes_; ///< The borders are those of all parts.
+  CharClasses classes_; ///< Classes whose borders are those of all parts.
   Transitions next_;
-  std::vector<std::vector<int32_t>> states_; ///< Each has one of each part.
+  /// Each state consists of one state of each part.
+  std::vector<std::vector<int32_t>> states_;
   std::map<std::vector<int32_t>, StateId> ids_;
   std::vector<int32_t> fewest_, most_;
   uint64_t listWork_ = 0;

@@ -112,7 +112,7 @@ uint32_t TextList::firstFrom(StateId state, uint32_t c) const {
     return kNoChar;
   const uint32_t first =
       codePointsOf((*this)[found].substr(range.depth, 4)).front();
-  return first < c ? kNoChar : first; // Bytes that are no UTF-8.
+  return first < c ? kNoChar : first; // kNoChar if the bytes are not UTF-8.
 }
 
 std::vector<uint32_t> TextList::chars() const {

@@ -67,7 +67,7 @@ private:
   /// The first text of a range that does not go on with less than `rest`.
   size_t lowerBound(const Range &range, std::string_view rest) const;
 
-  std::string bytes_; ///< Of all texts, each with a zero after it.
+  std::string bytes_; ///< The bytes of all texts, each followed by a zero.
   std::vector<uint32_t> starts_;
 };
 

@@ -20,14 +20,14 @@ constexpr int kDense = 12;
 
 /// Where in the spelling of a character a text is.
 enum Inside : uint32_t {
-  kBetween,   ///< Characters.
-  kBefore,    ///< The opening quote.
+  kBetween,   ///< Between characters.
+  kBefore,    ///< In front of the opening quote.
   kClosed,    ///< After the closing quote.
-  kBackslash, ///< After one.
+  kBackslash, ///< After a backslash.
   kHex,       ///< After \u and some digits.
-  kHighUnit,  ///< After the first of a pair of surrogates.
-  kLowU,      ///< After its backslash.
-  kLowHex,    ///< After its \u and some digits.
+  kHighUnit,  ///< After the first unit of a pair of surrogates.
+  kLowU,      ///< After the backslash in front of the second unit.
+  kLowHex,    ///< After its \u and some of its digits.
   kUtf8,      ///< After some of the bytes of a character.
 };
 
@@ -308,7 +308,8 @@ private:
   const TextRules rules_;
   TextDfa dfa_;
   size_t mostStates_;
-  std::unordered_map<int32_t, bool> dense_; ///< By state of the automaton.
+  /// Keys are states of the automaton.
+  std::unordered_map<int32_t, bool> dense_;
 };
 
 uint64_t mixedScan(uint64_t hash, uint64_t value) {

@@ -11,8 +11,8 @@ namespace moert {
 /// The texts that a TextScanner reads.
 struct TextRules {
   std::vector<TextCondition> conditions = {};
-  int32_t least = 0; ///< Code points.
-  int32_t most = -1; ///< Likewise; -1: no limit.
+  int32_t least = 0; ///< Least number of code points.
+  int32_t most = -1; ///< Greatest number of code points; -1: no limit.
   /// The text is written as a JSON string: in quotes, with any of the escapes
   /// that JSON has for each of its characters. Conditions and lengths are about
   /// the value.
@@ -40,7 +40,7 @@ private:
   explicit TextScanner(TextRules rules);
 
   TextRules rules_;
-  TextDfa dfa_; ///< Explored, where that is cheap and needed.
+  TextDfa dfa_; ///< Its states are listed if that is cheap and needed.
   uint64_t hash_ = 0;
   bool isEmpty_ = false, readsEmpty_ = false;
 };

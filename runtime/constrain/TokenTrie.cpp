@@ -53,7 +53,7 @@ void TokenTrie::build(const std::vector<std::string_view> &tokens) {
     buffer_ += bytes;
     last = bytes;
   }
-  std::vector<uint32_t> open; // Entries whose next one has not been reached.
+  std::vector<uint32_t> open; // Entries whose next entry is not known yet.
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     while (!open.empty() && entries_[open.back()].shared > entries_[i].shared) {
       entries_[open.back()].nextApart = i;

@@ -19,7 +19,7 @@ class TokenTrie {
 public:
   struct Entry {
     int32_t id;
-    uint32_t offset, length; ///< Of its bytes in the buffer.
+    uint32_t offset, length; ///< Range of the entry's bytes in the buffer.
     uint32_t shared; ///< Leading bytes equal to those of the last entry.
     /// The next entry that shares fewer bytes with the one before it than this
     /// one does; the number of entries if there is none.
@@ -50,8 +50,9 @@ private:
 
   std::string buffer_;
   std::vector<Entry> entries_;
-  std::vector<int32_t> entryOf_; ///< By token id; -1: not text.
-  std::vector<int32_t> ends_;    ///< Ascending.
+  /// Entry of each token id; -1: the token is not text.
+  std::vector<int32_t> entryOf_;
+  std::vector<int32_t> ends_; ///< Token ids in ascending order.
 };
 
 } // namespace moert

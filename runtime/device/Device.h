@@ -53,7 +53,7 @@ struct DeviceRegion {
 struct InstructionTime {
   /// Waiting at the barrier and for events before the instruction.
   double wait = 0;
-  double run = 0; ///< Doing its share of the work.
+  double run = 0; ///< Time in which the worker does its share.
 };
 
 /// The data of a step that all devices share.

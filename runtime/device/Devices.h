@@ -30,9 +30,10 @@ struct Phase;
 struct RunnablePhase {
   PhaseKind kind = PhaseKind::Decode;
   int32_t minTokens = 0, maxTokens = 0;
-  bool endsWithLogits = false; ///< Instead of hidden states.
-  uint32_t number = 0;         ///< Index in the plan.
-  size_t instructions = 0;     ///< Number of instructions.
+  /// Whether the phase ends with logits instead of hidden states.
+  bool endsWithLogits = false;
+  uint32_t number = 0;     ///< Index in the plan.
+  size_t instructions = 0; ///< Number of instructions.
 };
 
 /// Returns the memory region that a buffer occupies in a step of `tokens`.

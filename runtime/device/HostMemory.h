@@ -32,7 +32,7 @@ public:
   size_t size() const { return size_; }
 
 private:
-  void *base_ = nullptr; ///< Start of the mapping of `mapped_` bytes.
+  void *base_ = nullptr; ///< Start of the mapping, which has `mapped_` bytes.
   size_t mapped_ = 0;
   std::byte *data_ = nullptr;
   size_t size_ = 0;

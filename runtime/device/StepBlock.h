@@ -30,7 +30,7 @@ struct Plan;
 /// Maximum size of a step.
 struct StepRoom {
   int64_t sequences = 1;
-  int64_t pages = 0; ///< Total over all sequences.
+  int64_t pages = 0; ///< Number of pages of all sequences.
 
   /// Returns the room that suffices for all phases of `plan`.
   static StepRoom of(const fb::Plan &plan);

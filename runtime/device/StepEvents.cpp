@@ -87,7 +87,7 @@ void StepEvents::waitForFlag(uint32_t event) {
     while (!isSet()) {
       std::this_thread::sleep_for(kSleep);
       if (Clock::now() - begin > patience_)
-        giveUp(); // Sets the flag.
+        giveUp(); // giveUp() sets the flag.
     }
   }
   last.store((Clock::now() - begin).count(), std::memory_order_relaxed);

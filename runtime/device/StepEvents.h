@@ -54,7 +54,8 @@ public:
   /// The board: memory that a GPU reads and writes, in whole pages.
   static constexpr size_t kPage = 4096;
   struct Head {
-    std::atomic<int32_t> tokens = 0, sequences = 0; ///< First in cuda::Step.
+    /// Must be the first members, as in cuda::Step.
+    std::atomic<int32_t> tokens = 0, sequences = 0;
     /// Set by a launch that waited for longer than the patience.
     std::atomic<uint32_t> late = 0;
   };
@@ -140,7 +141,8 @@ private:
 
   const uint32_t count_;
   std::unique_ptr<Signal[]> events_;
-  std::vector<bool> byFlag_; ///< Changed only before the first step.
+  /// One for each flag; changed only before the first step.
+  std::vector<bool> byFlag_;
   std::chrono::nanoseconds patience_ = std::chrono::minutes(2);
   size_t boardBytes_;
   std::byte *board_;  ///< The head, and a cache line for each flag.

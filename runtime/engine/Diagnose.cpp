@@ -344,7 +344,7 @@ Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
                 const moek::Step &step, const std::atomic<bool> *cancel) {
   MOE_RETURN_IF_ERROR(devices.setInput(phase, input));
   const fb::Phase &table = *plan.table().phases()->Get(phase.number);
-  std::map<uint32_t, std::vector<Suspect>> suspects; // By queue.
+  std::map<uint32_t, std::vector<Suspect>> suspects; // Suspects of each queue.
   for (uint32_t i = 0; i < count(table.instructions()); ++i) {
     const fb::Instruction &instruction = *table.instructions()->Get(i);
     std::vector<Suspect> &ofQueue = suspects[instruction.queue()];

@@ -127,7 +127,8 @@ Status Engine::prepare(const EngineOptions &options) {
     use = chooseNodeUse(table, use, topology);
   else
     use.topology = std::move(topology);
-  if (use.threads == 0) // The plan may want the CPUs of one memory node only.
+  // The plan may ask for the CPUs of a single memory node.
+  if (use.threads == 0)
     budget = cpuBudget(use.topology, quota);
   MOE_ASSIGN_OR_RETURN(TeamRange workers,
                        workersFor(table, use.threads, budget));

@@ -77,8 +77,8 @@ struct EngineOptions {
 /// Duration of one run of a phase.
 struct PhaseRun {
   PhaseKind phase;
-  moek::Step step; ///< The position is that of the first sequence.
-  double seconds;  ///< Total duration, including the time to wake the workers.
+  moek::Step step; ///< `position` is that of the first sequence.
+  double seconds;  ///< Duration with the time in which workers wake up.
   /// One entry per instruction of the phase, in the plan's order.
   std::span<const InstructionTime> instructions;
 };
@@ -349,18 +349,19 @@ private:
   Plan plan_;
   std::string rungNote_, nodeNote_, mappingNote_;
   MemoryFit memory_;
-  std::vector<std::string> modelPaths_; ///< As given by the user, for messages.
+  /// Paths as given by the user, for messages.
+  std::vector<std::string> modelPaths_;
   std::optional<WeightFiles> files_;
   std::unique_ptr<Devices> devices_;
   KvPages kvPages_;
   std::optional<KvPool> pool_;
-  std::optional<StatePool> states_; ///< Only if some layers have states.
+  std::optional<StatePool> states_; ///< Present if some layers have states.
   RunnablePhase decode_, logits_;
   std::optional<RunnablePhase> prefill_, streamed_, batch_;
   std::optional<RunnablePhase> draft_, draftLogits_;
   std::vector<moek::SequenceRows> rows_; ///< Sequences of the running step.
   std::vector<float> hidden_; ///< Rows between a phase and the logits phase.
-  std::optional<HeadNorm> headNorm_; ///< None if the plan has another head.
+  std::optional<HeadNorm> headNorm_; ///< Absent if the plan has another head.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
   size_t logitsSize_ = 0;

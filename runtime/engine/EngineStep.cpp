@@ -71,7 +71,8 @@ int32_t Engine::takePrefix(Sequence &sequence,
       sequence.tokens_.size() != sequence.published_ * kKvPage)
     return 0;
   std::vector<int32_t> found;
-  size_t usable = 0; // Number of found pages up to the last with a checkpoint.
+  // Number of pages that were found, up to the last checkpoint.
+  size_t usable = 0;
   int32_t last = sequence.pages_.empty() ? KvPool::root(sequence.options_.group)
                                          : sequence.pages_.back();
   // The last token is always computed, because its logits are wanted.

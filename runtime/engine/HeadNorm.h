@@ -27,7 +27,7 @@ public:
   std::span<const float> apply(std::span<const float> row);
 
 private:
-  std::vector<float> weight_; ///< [hidden]; empty: without a weight.
+  std::vector<float> weight_; ///< [hidden]; empty if there is no weight.
   double eps_ = 0;
   std::vector<float> result_;
 };

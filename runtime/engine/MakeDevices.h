@@ -29,7 +29,7 @@ struct BoundInstruction;
 class ArgumentStore;
 
 struct DeviceOptions {
-  int threads = 1; ///< Shared by all CPU devices.
+  int threads = 1; ///< Threads that all CPU devices share.
   /// One entry per worker of all CPU devices; see CpuDeviceOptions.
   std::vector<std::vector<int>> cpus;
   std::vector<int> nodes;
@@ -41,7 +41,7 @@ struct DeviceOptions {
       instrument;
   /// Library of the GPU driver; the default is CudaDriver::kLibrary.
   std::string cudaLibrary = "libcuda.so.1";
-  CudaOptions cuda = {}; ///< For all GPUs.
+  CudaOptions cuda = {}; ///< Options of all GPUs.
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;

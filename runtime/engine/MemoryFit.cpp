@@ -81,7 +81,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
     if (device.kind() != fb::DeviceKind::Cpu && !device.shares_memory())
-      continue; // It has memory of its own.
+      continue; // Such a GPU has its own memory.
     need.kv += device.kv_bytes();
     need.activations += device.arena_bytes();
     if (device.shares_memory()) {

@@ -27,10 +27,10 @@ namespace moert {
 
 /// Memory that a plan needs, in bytes.
 struct MemoryNeed {
-  uint64_t weights = 0; ///< If mapped, each byte of the files counts once.
+  uint64_t weights = 0; ///< Bytes of weights; mapped files are counted once.
   uint64_t kv = 0, activations = 0;
-  uint64_t workers =
-      0;           ///< Scratch memory of workers, and such GPUs' workspace.
+  /// Scratch memory of workers and of GPUs that share the memory.
+  uint64_t workers = 0;
   int threads = 1; ///< Number of workers.
   /// Of the weights, those that are laid out in private memory while they load.
   uint64_t loaded = 0;
@@ -50,7 +50,7 @@ struct MemoryNeed {
 struct MemoryFit {
   MemoryNeed need;
   MemoryLimit limit;
-  uint64_t free = 0; ///< Of the limit, what is not in use; 0: unknown.
+  uint64_t free = 0; ///< Bytes of the limit that are not in use; 0: unknown.
 
   bool fits() const {
     return (limit.bytes == 0 || need.total() <= limit.bytes) && !lacksFree();

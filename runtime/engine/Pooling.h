@@ -15,8 +15,8 @@ namespace moert {
 /// How the hidden states of a text's tokens become its embedding. A plan names
 /// what its model was trained for (Plan.pooling in runtime/schema/plan.fbs).
 enum class Pooling {
-  Mean, ///< Their mean.
-  Last, ///< The last token's state: only this one has seen all text.
+  Mean, ///< Mean of all tokens.
+  Last, ///< State of the last token, which alone has seen the whole text.
 };
 
 /// Returns the pooling that is called "mean" or "last"; none for other names.

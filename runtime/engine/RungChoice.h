@@ -24,7 +24,8 @@ namespace moert {
 
 /// The user's request for a rung.
 struct RungRequest {
-  uint32_t number = 0; ///< From 1; 0: choose by context and free memory.
+  /// Counted from 1; 0: choose by context and free memory.
+  uint32_t number = 0;
   /// Tokens that it has to hold, and the most that a sequence may have; 0: as
   /// many as fit.
   int64_t context = 0;
@@ -39,12 +40,13 @@ struct RungNeed {
 };
 
 struct FreeMemory {
-  uint64_t host = 0;          ///< 0: unknown.
-  std::vector<uint64_t> gpus; ///< In the driver's order.
+  uint64_t host = 0; ///< Free bytes; 0: unknown.
+  /// Free bytes of each GPU, in the driver's order.
+  std::vector<uint64_t> gpus;
 };
 
 struct RungChoice {
-  uint32_t number = 0; ///< From 1.
+  uint32_t number = 0; ///< Counted from 1.
   /// Not determined for a rung that the user chose by number.
   bool fits = false;
   /// One line for users: the rung, and why no larger one (or, where a context
@@ -64,11 +66,13 @@ StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
 
 /// Conditions under which a rung would run here; tests describe other machines.
 struct LadderMachine {
-  int threads = 1; ///< Shared by all CPUs of the plan.
-  bool copyWeights = false, allowPaging = false; ///< As in EngineOptions.
+  int threads = 1; ///< Threads that all CPUs of the plan share.
+  /// Same meaning as in EngineOptions.
+  bool copyWeights = false, allowPaging = false;
   std::string systemRoot = "/sys", processRoot = "/proc";
   std::string cudaLibrary = "libcuda.so.1";
-  std::vector<std::string> models = {}; ///< As given by the user, for messages.
+  /// Paths as given by the user, for messages.
+  std::vector<std::string> models = {};
 };
 
 /// Selects the rung of `plan` that chooseRung() returns for this machine. If

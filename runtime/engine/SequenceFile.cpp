@@ -290,7 +290,7 @@ StatusOr<SavedSequence> Engine::readSaved(const std::string &path) const {
         .at(inputName(path));
   };
   constexpr uint64_t kStart = uint64_t(1)
-                              << 16; // Bytes that checkStart() sees.
+                              << 16; // Number of bytes that checkStart() sees.
   SavedSequence saved;
   MOE_ASSIGN_OR_RETURN(saved.bytes_,
                        readInput(path, std::max(most, kStart), checkStart));

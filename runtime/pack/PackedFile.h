@@ -106,8 +106,8 @@ private:
 
 /// Hashes that identify the content (runtime/schema/plan.fbs).
 struct PackedHashes {
-  std::vector<std::string> checksums; ///< One per weight.
-  std::string samples;                ///< Hash of sampled blocks.
+  std::vector<std::string> checksums; ///< One checksum for each weight.
+  std::string samples;                ///< Hash of the sampled blocks.
 };
 
 /// Writes `file` to `output`, with zeros for the header. Fails with Io, before

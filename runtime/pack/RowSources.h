@@ -36,7 +36,8 @@ public:
   void forget(uint64_t offset, uint64_t bytes) const;
 
 private:
-  std::shared_ptr<const InputFile> file_; ///< Perhaps without owning it.
+  /// May be a file that another object owns.
+  std::shared_ptr<const InputFile> file_;
   bool forget_;
   ReadHasher *hasher_ = nullptr;
 };

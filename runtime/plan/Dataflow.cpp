@@ -18,7 +18,7 @@ struct Contents {
   Indices indices = Indices::None;
   int64_t experts = 0, topK = 0;
   int64_t ratio = 0; ///< Positions per entry.
-  int64_t local = 0; ///< The last entries, which cannot be chosen.
+  int64_t local = 0; ///< Number of last entries, which cannot be chosen.
   /// Instruction that wrote offsets and slots, which must match each other.
   uint32_t writer = 0;
 };
@@ -30,7 +30,7 @@ enum class Space : uint8_t { Arena, Kv, Worker };
 struct Region {
   Space space;
   uint32_t device;
-  uint64_t begin, end; ///< Offsets in the phase's largest step.
+  uint64_t begin, end; ///< Range of offsets in the phase's largest step.
   uint64_t bytesPerToken, fixedBytes;
   uint8_t encoding;
   int64_t encodedCols; ///< Columns of an A8 buffer, else 0.
@@ -66,7 +66,7 @@ using Clock = std::vector<uint32_t>;
 struct Pending {
   uint32_t region;
   uint32_t queue;
-  uint32_t position; ///< Position of its instruction in the queue, from 1.
+  uint32_t position; ///< Position of the instruction in its queue, from 1.
   uint32_t instruction;
   bool writes;
 };
@@ -107,16 +107,17 @@ private:
 
   const fb::Plan &plan_;
   const fb::Phase &phase_;
-  std::vector<Region> regions_;  ///< Buffers, then caches.
+  std::vector<Region> regions_;  ///< Buffers first, then caches.
   std::vector<Access> accesses_; ///< Accesses of the visited instruction.
   std::vector<Pending> pending_;
   /// Index in pending_ of the last read and the last write of each region by
   /// each queue; earlier accesses end before these. kNone: none.
   std::vector<uint32_t> places_;
-  std::vector<Clock> clocks_; ///< By queue: what its instructions know.
+  std::vector<Clock> clocks_; ///< What the instructions of each queue know.
   /// By queue: position of its last instruction.
   std::vector<uint32_t> positions_;
-  std::vector<uint32_t> remaining_; ///< By queue: number of instructions left.
+  /// Number of remaining instructions of each queue.
+  std::vector<uint32_t> remaining_;
   /// By event: what a queue that waits for it learns.
   std::vector<Clock> events_;
 };

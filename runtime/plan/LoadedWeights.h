@@ -61,7 +61,8 @@ private:
 
   const fb::Plan *plan_ = nullptr;
   std::span<const MappedFile> files_;
-  std::vector<std::unique_ptr<ModelFile>> models_; ///< By file of the plan.
+  /// One for each file of the plan.
+  std::vector<std::unique_ptr<ModelFile>> models_;
   /// Weights with a checksum that others are made of, and their hasher; by file
   /// of the plan.
   struct Hashed {

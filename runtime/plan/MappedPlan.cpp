@@ -105,7 +105,8 @@ private:
   }
 
   fb::PlanT &plan_;
-  std::vector<bool> moves_; ///< Weights that stay in their file.
+  /// Whether each weight moves; others stay in their file.
+  std::vector<bool> moves_;
 };
 
 } // namespace

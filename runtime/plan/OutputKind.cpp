@@ -20,7 +20,8 @@ constexpr uint64_t kStartBytes = uint64_t(1) << 20;
 //===----------------------------------------------------------------------===//
 
 bool isPlan(std::string_view start) {
-  return start.size() >= 8 && start.substr(4, 4) == "MOEP"; // plan.fbs
+  // The file identifier of plan.fbs.
+  return start.size() >= 8 && start.substr(4, 4) == "MOEP";
 }
 bool isWeights(std::string_view start) {
   return start.starts_with(kWeightsMagic);
@@ -79,7 +80,7 @@ bool isOutermostOp(std::string_view line) {
 /// Decides by the first line that is not a comment.
 bool isIrText(std::string_view start) {
   if (start.starts_with("ML\xefR"))
-    return true; // MLIR's bytecode
+    return true; // The beginning of MLIR bytecode.
   while (!start.empty()) {
     size_t end = std::min(start.find('\n'), start.size());
     std::string_view line = start.substr(0, end);

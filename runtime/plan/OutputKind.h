@@ -36,7 +36,8 @@ inline constexpr std::string_view kPageMark =
 /// The kind of an existing regular file, by its first bytes.
 struct ExistingFile {
   bool isEmpty = false;
-  std::optional<OutputKind> kind; ///< None: the kind is not known here.
+  /// Absent if this version does not know the kind.
+  std::optional<OutputKind> kind;
 };
 
 /// Returns the kind of the file at `path`. Fails with Io if it cannot be read.

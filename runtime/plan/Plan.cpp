@@ -155,7 +155,7 @@ Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);
     if (device->kind() == fb::DeviceKind::Cuda)
-      continue; // makeDevices() asks its driver.
+      continue; // makeDevices() asks the GPU's driver.
     std::string_view refusal =
         moek::hostRefusal(*moek::isaFromName(text(device->isa())));
     if (!refusal.empty())

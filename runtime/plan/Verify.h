@@ -10,7 +10,7 @@
 #define MOE_RUNTIME_PLAN_VERIFY_H
 
 #include "runtime/base/Status.h"
-#include "runtime/schema/OpTable.h" // kMaxParameter
+#include "runtime/schema/OpTable.h" // For kMaxParameter.
 
 #include <cstdint>
 
@@ -24,7 +24,8 @@ struct Tokenizer;
 
 /// Upper bounds on numbers in a plan. Far above any real model, and low enough
 /// that products of two or three of them cannot overflow int64_t.
-inline constexpr int64_t kMaxDimension = int64_t(1) << 31; ///< Exclusive.
+/// The first value that is too large.
+inline constexpr int64_t kMaxDimension = int64_t(1) << 31;
 inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
 /// Limits of a phase. Data-flow checks take instructions times regions
 /// operations, so the limits bound the time for a hostile plan to a second or
@@ -32,10 +33,11 @@ inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
 inline constexpr uint32_t kMaxInstructions = 1u << 15;
 inline constexpr uint32_t kMaxBuffers = 1u << 13;
 inline constexpr uint32_t kMaxCaches = 1u << 12;
-inline constexpr uint32_t kMaxQueues = 64; ///< In a plan.
-inline constexpr int32_t kMaxNodes = 64;   ///< Memory nodes of a CPU.
+inline constexpr uint32_t kMaxQueues = 64; ///< The most queues of a plan.
+inline constexpr int32_t kMaxNodes = 64;   ///< The most memory nodes of a CPU.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
-inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Most of one instruction.
+/// The most launches of an instruction.
+inline constexpr uint32_t kMaxLaunches = 1u << 12;
 
 /// Verifies files, weights, constants, devices, queues, modules, residency,
 /// caches, kernel names and the tokenizer. Returns WrongMachine for a plan of

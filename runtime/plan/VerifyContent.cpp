@@ -9,7 +9,8 @@ namespace {
 struct Recorded {
   std::vector<const fb::Weight *> weights;
   std::vector<Extent> extents;
-  std::vector<Extent> known; ///< Extents of other weights, verified before.
+  /// Ranges of other weights, which were verified before.
+  std::vector<Extent> known;
 
   Recorded(const fb::Plan &plan, uint32_t file, const std::string &path,
            const VerifiedWeights &before) {

@@ -13,22 +13,23 @@
 namespace moert {
 
 struct DamagedWeight {
-  std::string name; ///< As in the plan, not escaped.
+  std::string name; ///< Name as in the plan, not escaped.
   Extent extent;
 };
 
 /// Result of checking one file.
 struct FileContent {
   std::string path;
-  bool isModel = false; ///< Otherwise a file that moec packed.
+  /// Whether it is a model file, not one that moec packed.
+  bool isModel = false;
   /// Number of weights compared with checksums, byte by byte.
   size_t weights = 0;
-  uint64_t bytes = 0; ///< Bytes of those weights.
+  uint64_t bytes = 0; ///< Bytes of the weights that were checked.
   /// Number of other weights, of which only samples are checked.
   size_t sampled = 0;
-  uint64_t unchecked = 0; ///< Bytes of the file that only these weights have.
+  uint64_t unchecked = 0; ///< Bytes that only unchecked weights have.
   bool samplesDiffer = false;
-  std::vector<DamagedWeight> damaged; ///< In the plan's order.
+  std::vector<DamagedWeight> damaged; ///< Sorted as in the plan.
 
   bool isIntact() const { return damaged.empty() && !samplesDiffer; }
 };

@@ -222,7 +222,8 @@ Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
     const double most = field.name == "first_bytes" ? weights
                         : field.name == "again"     ? 1
                                                     : kMostOps;
-    if (!(value >= 0 && value <= most)) // Also refuses NaN.
+    // The negated comparison also refuses NaN.
+    if (!(value >= 0 && value <= most))
       return invalidPlan("has work with {} = {}, expected 0 to {}", field.name,
                          value, most);
     return Status::ok();
@@ -332,7 +333,7 @@ public:
   }
 
 private:
-  std::vector<uint32_t> queues_; ///< By event: the queue that signals it.
+  std::vector<uint32_t> queues_; ///< For each event: the queue that signals it.
 };
 
 std::string instructionPlace(uint32_t index,

@@ -256,7 +256,8 @@ void WeightFiles::adviseRows(const fb::Plan &plan) {
     return std::pair(table.first, table.second.offset);
   });
   uint32_t file = UINT32_MAX;
-  uint64_t end = 0; // Of the tables so far in `file`; views may overlap.
+  // End of the tables that were seen in `file`; views may overlap.
+  uint64_t end = 0;
   for (const auto &[of, extent] : tables) {
     uint64_t begin = of == file ? std::max(end, extent.offset) : extent.offset;
     file = of;

@@ -31,8 +31,8 @@ struct WeightPaths {
 
 /// How to recognise a file as the one that the plan was compiled with.
 enum class FileCheck {
-  Header, ///< By its size and a hash of its header.
-  Sample, ///< Also by a hash of samples of its weights; at most about 50 ms.
+  Header, ///< Checks the file's size and a hash of its header.
+  Sample, ///< Also checks a hash of samples of the weights, within about 50 ms.
 };
 
 /// Opens the files of a plan, in the order of its table, without a loaded one.
@@ -101,7 +101,7 @@ private:
   bool isLoaded(uint32_t file) const { return file == files_.size(); }
 
   std::vector<MappedFile> files_;
-  std::optional<LoadedWeights> loaded_; ///< The last file.
+  std::optional<LoadedWeights> loaded_; ///< The file that was loaded last.
 };
 
 /// Loads the plan at `path` and calls `open` to open its files. If a

@@ -10,7 +10,7 @@ namespace moert {
 
 namespace {
 using moek::OpCode;
-using namespace moek; // The formulas of Scratch.h and Entries.h, and limits.
+using namespace moek; // For formulas of Scratch.h and Entries.h, and limits.
 using Name = std::string_view;
 
 // Ranges that Ops.def names.

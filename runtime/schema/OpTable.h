@@ -32,11 +32,11 @@ inline constexpr int64_t kMaxParameter = int64_t(1) << 24;
 
 enum class OperandRole {
   Read,      ///< A buffer.
-  Write,     ///< A buffer, overwritten.
-  ReadWrite, ///< A buffer, updated in place.
+  Write,     ///< A buffer that is overwritten.
+  ReadWrite, ///< A buffer that is updated in place.
   Weight,    ///< A weight that an op kernel or a gemm reads.
   KvRead,    ///< Rows of a cache.
-  KvWrite,   ///< Appends rows to a cache.
+  KvWrite,   ///< Rows that are appended to a cache.
   Constant,
 };
 
@@ -46,11 +46,11 @@ enum class OperandType : uint8_t {
   None,
   F32,
   I32,
-  Activations, ///< F32, A8 or A8K.
-  A8,          ///< A8 or A8K.
-  Bytes,       ///< Rows of any encoding.
+  Activations, ///< A buffer of F32, A8 or A8K.
+  A8,          ///< A buffer of A8 or A8K.
+  Bytes,       ///< A buffer with rows of any encoding.
   Vector,      ///< An F32 matrix of one row, or of packed rows.
-  Table,       ///< An I32 matrix of the same kind.
+  Table,       ///< An I32 matrix of one row, or of packed rows.
   Matrix,
   Cache,
   Values,
@@ -60,10 +60,10 @@ enum class OperandType : uint8_t {
 /// be in its range.
 enum class Indices : uint8_t {
   None,
-  Tokens,       ///< The vocabulary: the phase's input.
-  Experts,      ///< A router's choice.
+  Tokens,       ///< Token ids: the phase's input.
+  Experts,      ///< Experts that a router has chosen.
   GroupOffsets, ///< Slots that expert_group lists, by expert.
-  GroupSlots,   ///< (token, choice) pairs; of the same expert_group.
+  GroupSlots,   ///< (token, choice) pairs of the same expert_group.
   Entries,      ///< Entries of a cache that a token sees (kernels/Entries.h).
 };
 
@@ -71,7 +71,7 @@ struct OperandSpec {
   std::string_view name;
   OperandRole role;
   OperandType type = OperandType::None;
-  bool optional = false; ///< May be OperandKind::None.
+  bool optional = false; ///< Whether it may be OperandKind::None.
   /// The weight is read by a gemm of its own (Instruction.kernels[1...]).
   bool gemm = false;
   /// The weight stays in the model file, of which rows are read when tokens
@@ -108,7 +108,7 @@ using IntReader = std::function<int64_t(std::string_view)>;
 struct OpSpec {
   moek::OpCode op;
   OpKind kind;
-  std::string_view name; ///< As in plan text: "rms_norm".
+  std::string_view name; ///< Name as in the text of plans: "rms_norm".
   std::span<const OperandSpec> operands;
   std::span<const std::string_view> ints;
   std::span<const std::string_view> floats;

@@ -31,10 +31,10 @@ enum class PhaseRows : uint8_t {
 
 /// Traits of a phase.
 enum : uint8_t {
-  kReadsTokens = 1, ///< Its input is token ids.
-  kReadsHidden = 2, ///< Its input, or its second one, is hidden rows.
-  kIsHead = 4,      ///< It ends with logits, others with hidden rows.
-  kStreams = 8,     ///< Experts are copied to a GPU in each step.
+  kReadsTokens = 1, ///< The input is token ids.
+  kReadsHidden = 2, ///< The input, or a second one, is hidden rows.
+  kIsHead = 4,  ///< The phase ends with logits; others end with hidden rows.
+  kStreams = 8, ///< In each step, experts are copied to a GPU.
   /// Every generated token needs a step of it, so every plan has it.
   kOfEveryToken = 16,
 };

@@ -81,10 +81,12 @@ private:
   struct Part {
     LiveGeneration *generation;
     bool isPrompt;
-    int32_t most;         ///< Tokens to evaluate.
-    int32_t position;     ///< Before the step.
-    int32_t drafted = 0;  ///< Tokens of the draft that are evaluated, too.
-    int32_t accepted = 0; ///< GenerationStats::acceptedTokens before the step.
+    int32_t most;     ///< Most tokens to evaluate.
+    int32_t position; ///< Position before the step.
+    /// Tokens of the draft that are evaluated in addition.
+    int32_t drafted = 0;
+    /// Value of GenerationStats::acceptedTokens before the step.
+    int32_t accepted = 0;
   };
 
   size_t chooseWaiting(const LiveGenerations &waiting,
@@ -134,13 +136,14 @@ private:
   int32_t mostRunning_;
   KeptSequences kept_;
   std::unique_ptr<PrefixStore> store_;
-  std::chrono::steady_clock::time_point stored_; ///< Begin of storeBehind().
+  /// Time at which storeBehind() began.
+  std::chrono::steady_clock::time_point stored_;
   ClientGroups groups_;
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   DraftPolicy drafts_;
   DeviceTimes deviceTimes_;
-  LiveGenerations running_; ///< In the order in which they began.
+  LiveGenerations running_; ///< Sorted by the time at which they began.
   LiveGenerations ended_;
   SchedulerStats sums_;
 };

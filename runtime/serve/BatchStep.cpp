@@ -87,7 +87,8 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<Part> parts;
   std::vector<PendingPrompt> prompts;
   std::vector<LiveGeneration *> prompting;
-  std::vector<bool> isReady; ///< The masks of those with a prompt.
+  /// Whether the mask of each generation with a prompt is ready.
+  std::vector<bool> isReady;
   // Who sits out the step waits for its end too.
   const bool othersWait = std::ranges::any_of(
       running_, [](const auto &each) { return !each->isPrompt(); });
@@ -275,7 +276,7 @@ void Batch::step(LiveGenerations &waiting) {
   makeRoom(waiting);
   std::vector<Part> parts = plan();
   if (parts.empty())
-    retire(); // All wait for their masks, or have failed.
+    retire(); // All generations wait for their masks, or have failed.
   else
     run(std::move(parts), waiting);
 }

@@ -38,7 +38,7 @@ private:
   std::vector<DeviceSeconds> devices_;
   double seconds_ = 0;
   uint64_t steps_ = 0;
-  Engine::StepObserver other_; ///< The observer that was set before the step.
+  Engine::StepObserver other_; ///< The observer that was set before this step.
 };
 
 } // namespace moert

@@ -45,7 +45,8 @@ public:
 private:
   double secondsOf(int32_t rows) const;
 
-  std::vector<double> seconds_; ///< By the number of rows; 0: not measured.
+  /// Seconds for each number of rows; 0: not measured.
+  std::vector<double> seconds_;
 };
 
 } // namespace moert

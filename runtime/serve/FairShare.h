@@ -45,7 +45,7 @@ private:
 
   int64_t quantum_;
   std::vector<Account> circle_;
-  size_t at_ = 0; ///< Where the search for a positive balance begins.
+  size_t at_ = 0; ///< Index where the search for a positive balance begins.
 };
 
 } // namespace moert

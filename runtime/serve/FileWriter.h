@@ -37,7 +37,7 @@ private:
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string path_; ///< "": there is nothing to do.
+  std::string path_; ///< "" if there is nothing to write.
   std::vector<uint8_t> content_;
   std::optional<Status> result_;
   bool stop_ = false;

@@ -40,14 +40,14 @@ struct GenerationRequest {
   /// The text ends, as one that has reached its length, once it has taken so
   /// long since its first token and has a line's end. Not set: no limit.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
-  std::string client; ///< Whose share of the engine it uses.
+  std::string client; ///< The client whose share of the engine is used.
   /// Names those who may find out what each other asked: a prompt is found in
   /// the cache where one of the same group has been evaluated.
   std::string group;
   /// Whether it is another choice of a request that was taken: the limits of
   /// the queue have counted that one.
   bool isFurtherChoice = false;
-  int32_t priority = 0; ///< A higher one is taken from the queue first.
+  int32_t priority = 0; ///< Higher priorities leave the queue first.
   /// If it is set, nothing is generated: the prompt's embedding is computed.
   /// Other fields but `prompt`, `client` and `priority` do not matter then.
   std::optional<Pooling> embed;
@@ -68,9 +68,9 @@ struct TokenLogprob {
 
 struct GenerationStats {
   int32_t promptTokens = 0;
-  int32_t cachedTokens = 0; ///< Of the prompt, that were not evaluated again.
-  int32_t generatedTokens = 0; ///< The end-of-generation token not included.
-  int32_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
+  int32_t cachedTokens = 0;    ///< Prompt tokens that were found in the cache.
+  int32_t generatedTokens = 0; ///< Number without the end-of-generation token.
+  int32_t draftedTokens = 0, acceptedTokens = 0; ///< Tokens of speculation.
   double queueSeconds = 0, promptSeconds = 0, decodeSeconds = 0;
   /// Steps of the engine that began while it waited in the queue, and those
   /// from then on until its first token.
@@ -79,8 +79,9 @@ struct GenerationStats {
 
 /// Progress of one generation.
 struct GenerationEvent {
-  std::vector<ReplyEvent> events;     ///< What the tokens made certain.
-  std::vector<TokenLogprob> logprobs; ///< Of the tokens since the last event.
+  std::vector<ReplyEvent> events; ///< Events that the tokens have made certain.
+  /// Probabilities of the tokens since the last event.
+  std::vector<TokenLogprob> logprobs;
   /// Of the prompt's tokens from the second on, if they are wanted: in the
   /// first event.
   std::vector<TokenLogprob> promptLogprobs = {};

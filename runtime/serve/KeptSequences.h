@@ -64,15 +64,16 @@ private:
   struct Kept {
     Sequence sequence;
     int32_t turns = 0;
-    uint64_t worth = 0;       ///< The smallest is given up first.
-    bool wasReturned = false; ///< By nextToStore().
+    uint64_t worth = 0;       ///< Least worth is given up first.
+    bool wasReturned = false; ///< Whether nextToStore() has returned it.
   };
   uint64_t worthOf(int32_t turns, int32_t tokens) const;
 
   Engine &engine_;
   size_t limit_;
-  std::list<Kept> kept_; ///< The least recently used one first.
-  uint64_t texts_ = 0;   ///< New ones so far: the clock by which they age.
+  std::list<Kept> kept_; ///< Sorted by last use, the earliest first.
+  /// Number of new texts: the clock that measures their age.
+  uint64_t texts_ = 0;
 };
 
 } // namespace moert

@@ -40,7 +40,7 @@ public:
   /// While it runs. The tokens of the text after its position are still to be
   /// evaluated.
   std::optional<Sequence> sequence;
-  int32_t turns = 0; ///< Of its conversation: KeptSequences::Begun.
+  int32_t turns = 0; ///< Turns of the conversation (KeptSequences::Begun).
   /// Whether a file with its beginning is being read.
   bool waitsForFile = false;
 
@@ -151,25 +151,26 @@ private:
   /// The stats, with the times up to now.
   GenerationStats statsNow() const;
 
-  GenerationRequest request_; ///< Without its prompt.
+  GenerationRequest request_; ///< The request without its prompt.
   GenerationSink sink_;
   Sampler sampler_;
   ReplyStream reply_;
   std::optional<Constraint> constraint_;
   std::optional<PooledState> pooled_;
-  std::vector<float> outputs_; ///< Of the classifier.
+  std::vector<float> outputs_; ///< Outputs of the classifier.
   std::atomic<bool> cancelled_ = false;
-  std::vector<int32_t> text_; ///< The prompt and what was generated.
+  std::vector<int32_t> text_; ///< The prompt and the generated tokens.
   int32_t room_ = 0, expected_ = 0;
-  std::vector<int32_t> chosen_; ///< Not in the text yet.
+  std::vector<int32_t> chosen_; ///< Tokens that are not part of the text yet.
   PromptLookup lookup_;
   DraftAcceptance acceptance_;
   /// The text's last token, and what was drafted to follow it.
   std::vector<int32_t> drafted_;
-  size_t verified_ = 0; ///< Of the drafted tokens, evaluated in this step.
-  std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
+  size_t verified_ = 0; ///< Drafted tokens that this step evaluates.
+  /// Probabilities that were not sent yet.
+  std::vector<TokenLogprob> logprobs_;
   std::vector<TokenLogprob> promptLogprobs_;
-  std::vector<int32_t> unsent_; ///< Tokens, likewise.
+  std::vector<int32_t> unsent_; ///< Tokens that were not sent yet.
   Ending ending_ = Ending::None;
   GenerationStats stats_;
   Clock::time_point submitted_ = Clock::now();

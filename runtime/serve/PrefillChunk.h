@@ -43,7 +43,7 @@ private:
   static constexpr size_t kRanges = 12;
   /// What was learned in one of them: that many tokens, at this position.
   struct Learned {
-    double tokens = 0; ///< 0: nothing.
+    double tokens = 0; ///< 0: nothing was learned.
     int32_t position = 0;
 
     double at(int32_t where) const;
@@ -54,7 +54,8 @@ private:
   int32_t fixed_, ubatch_;
   double factor_;
   std::array<Learned, kRanges> learned_{};
-  double plainSeconds_ = 0; ///< Of a step without prompts; 0: not known yet.
+  /// Time of a step without prompts; 0: not known yet.
+  double plainSeconds_ = 0;
 };
 
 } // namespace moert

@@ -15,8 +15,8 @@ namespace moert {
 struct PendingPrompt {
   std::string_view client;
   int32_t priority = 0;
-  uint64_t arrival = 0; ///< Smaller: earlier.
-  int32_t left = 0;     ///< Tokens to evaluate, above 0.
+  uint64_t arrival = 0; ///< Earlier arrivals have smaller numbers.
+  int32_t left = 0;     ///< Tokens that are still to be evaluated; at least 1.
 };
 
 /// Tokens of a prompt's end that are evaluated together, where a prompt has so

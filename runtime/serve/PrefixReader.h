@@ -41,7 +41,7 @@ private:
   const std::function<void()> done_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string path_; ///< "": there is nothing to do.
+  std::string path_; ///< "" if there is nothing to read.
   std::optional<StatusOr<SavedSequence>> result_;
   bool stop_ = false;
   std::thread thread_;

@@ -114,15 +114,15 @@ private:
   std::string folder_;
   uint64_t maxBytes_;
   std::vector<Entry> entries_;
-  Entry written_; ///< What saveBehind() writes.
+  Entry written_; ///< The entry that saveBehind() writes.
   std::string writtenGroup_;
   FileWriter writer_;
   struct Read {
-    std::string name; ///< Of a file; "": none.
+    std::string name; ///< Name of a file; "": none.
     std::optional<StatusOr<SavedSequence>> content;
   };
-  Read read_;           ///< That was read.
-  std::string reading_; ///< The name of the file that is being read.
+  Read read_;           ///< Contents that were read.
+  std::string reading_; ///< Name of the file that is being read.
   PrefixReader reader_;
 };
 

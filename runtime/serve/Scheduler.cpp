@@ -122,9 +122,10 @@ private:
   std::condition_variable wake_, ended_;
   // Under the lock.
   LiveGenerations arrivals_;
-  std::map<GenerationId, LiveGeneration *> live_; ///< Not ended.
-  int32_t queued_ = 0; ///< Arrivals, and those waiting on the thread.
-  std::map<std::string, int32_t, std::less<>> queuedOf_; ///< By client.
+  /// Generations that have not ended.
+  std::map<GenerationId, LiveGeneration *> live_;
+  int32_t queued_ = 0; ///< Number of arrivals and of generations that wait.
+  std::map<std::string, int32_t, std::less<>> queuedOf_; ///< Key: the client.
   GenerationId lastId_ = 0;
   uint64_t refused_ = 0;
   double meanSeconds_ = kFirstSeconds;
@@ -132,7 +133,8 @@ private:
   /// Those that wait cannot begin before somebody else gives pages back, or a
   /// file has been read.
   bool lacksPages_ = false;
-  bool hasToStore_ = false; ///< A finished sequence, in a file.
+  /// Whether a finished sequence is to be stored in a file.
+  bool hasToStore_ = false;
   SchedulerStats stats_;
 
   /// Who uses the engine.

@@ -79,8 +79,10 @@ struct SchedulerOptions {
   /// while generations run, large ones while nothing runs, and the rest by
   /// drain().
   std::string storeFolder = {};
-  uint64_t storeBytes = uint64_t(16) << 30; ///< Of all files in the folder.
-  int32_t storeLeastTokens = 256; ///< Of a sequence that is worth a file.
+  /// Limit for all files in the folder.
+  uint64_t storeBytes = uint64_t(16) << 30;
+  /// Least length of a sequence that is stored in a file.
+  int32_t storeLeastTokens = 256;
   /// Bytes of a file that is read between two steps, in some ten milliseconds.
   /// A larger one is read on another thread, while others go on.
   uint64_t storeReadAtOnce = uint64_t(16) << 20;

@@ -13,8 +13,8 @@ namespace moert {
 /// One generation that waits or runs.
 struct GenerationRow {
   enum class State {
-    Waiting, ///< In the queue.
-    Prompt,  ///< Its prompt is being evaluated.
+    Waiting, ///< The generation is in the queue.
+    Prompt,  ///< The prompt is being evaluated.
     Decoding,
   };
   uint64_t id = 0;
@@ -22,17 +22,17 @@ struct GenerationRow {
   State state = State::Waiting;
   int32_t priority = 0;
   int32_t promptTokens = 0;
-  int32_t cachedTokens = 0; ///< Of the prompt, not evaluated again.
-  int32_t position = 0;     ///< Tokens in the cache.
+  int32_t cachedTokens = 0; ///< Prompt tokens that were found in the cache.
+  int32_t position = 0;     ///< Number of tokens in the cache.
   int32_t generatedTokens = 0;
-  double seconds = 0; ///< Since it was submitted.
+  double seconds = 0; ///< Time since the request was submitted.
 };
 
 /// What a device did in the steps that were measured.
 struct DeviceSeconds {
-  std::string name; ///< As in the plan: "cpu0".
+  std::string name; ///< Name as in the plan: "cpu0".
   double run = 0;
-  double wait = 0; ///< At barriers and for other devices.
+  double wait = 0; ///< Time spent at barriers and waiting for other devices.
 };
 
 /// How many durations were at most so long.
@@ -66,7 +66,7 @@ private:
 struct SchedulerStats {
   // Now.
   int32_t waiting = 0, running = 0;
-  int32_t mostWaiting = 0, mostRunning = 0; ///< The limits.
+  int32_t mostWaiting = 0, mostRunning = 0; ///< Limits of these numbers.
   bool isDraining = false;
   /// Pages of the cache, and those that no running generation holds: finished
   /// texts in them are given up when they are needed.
@@ -77,27 +77,34 @@ struct SchedulerStats {
   int32_t emptyPages = 0, keptPages = 0;
   /// Finished sequences that are kept for requests that continue them.
   int32_t keptSequences = 0;
-  int32_t storedFiles = 0;         ///< Of this plan, in the store.
-  int32_t prefillChunk = 0;        ///< Most prompt tokens in the next step.
-  std::vector<GenerationRow> rows; ///< Running ones first, then by arrival.
+  int32_t storedFiles = 0;  ///< Files of this plan in the store.
+  int32_t prefillChunk = 0; ///< The most prompt tokens of the next step.
+  /// Running generations first, then by arrival.
+  std::vector<GenerationRow> rows;
 
   // Sums. A prompt's tokens are counted when its evaluation begins.
   uint64_t submitted = 0, refused = 0;
-  uint64_t finished = 0, cancelled = 0, failed = 0; ///< By how they ended.
+  /// Numbers by how generations ended.
+  uint64_t finished = 0, cancelled = 0, failed = 0;
   uint64_t steps = 0;
-  uint64_t preempted = 0; ///< Put back in the queue for want of pages.
+  /// Generations that lost their pages and went back to the queue.
+  uint64_t preempted = 0;
   uint64_t promptTokens = 0;
-  uint64_t cachedTokens = 0;    ///< Of promptTokens, not evaluated again.
-  uint64_t restoredTokens = 0;  ///< Of cachedTokens, read from the store.
-  uint64_t evaluatedTokens = 0; ///< Prompts' and generated ones, in steps.
+  /// Part of promptTokens that was found in the cache.
+  uint64_t cachedTokens = 0;
+  /// Part of cachedTokens that was read from the store.
+  uint64_t restoredTokens = 0;
+  /// Prompt and generated tokens that steps have evaluated.
+  uint64_t evaluatedTokens = 0;
   uint64_t generatedTokens = 0;
-  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
+  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Tokens of speculation.
   SecondsHistogram stepSeconds;
   /// Of a few steps (DeviceTimes.h): their duration, and its parts by device.
   double measuredSeconds = 0;
   std::vector<DeviceSeconds> devices;
-  SecondsHistogram queueSeconds;      ///< From submission to admission.
-  SecondsHistogram firstTokenSeconds; ///< From submission to the first token.
+  SecondsHistogram queueSeconds; ///< Times from submission to admission.
+  /// Times from submission to the first token.
+  SecondsHistogram firstTokenSeconds;
   /// Why the last step failed that failed as a whole; "" if none did.
   std::string lastFailure;
   /// Why the store last failed to write or read a file; "" if it did not.

@@ -181,7 +181,7 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
       continue;
     uint32_t hash = hashBytes(bytes);
     SymbolSlot &slot = symbolSlots_[slotOf(bytes, hash)];
-    if (slot.symbol < 0) // Of several tokens with equal text, the first wins.
+    if (slot.symbol < 0) // The first of several tokens with equal text is used.
       slot = {hash, static_cast<int32_t>(id)};
   }
 
@@ -211,7 +211,7 @@ void BpeModel::addPair(const Pair &pair) {
        at = whole.find(' ', at + 1))
     mergesIntoBlanks_ |= whole[at - 1] != ' ';
   Pair &slot = pairs_[pairSlot(pairs_, pair.symbols)];
-  if (slot.symbols == noPair) // Of two equal pairs, the first wins.
+  if (slot.symbols == noPair) // The first of two equal pairs is used.
     slot = pair;
 }
 
@@ -277,9 +277,10 @@ Status BpeModel::addPairsByScore(const TokenizerSpec &spec) {
 /// Adds all pairs of symbols whose concatenation is `token`. A symbol is a
 /// token or one character.
 void BpeModel::addPairsOf(int32_t token, uint32_t rank) {
-  std::string text(bytes(token)); // intern() moves the arena.
+  // A copy, because intern() may move the arena.
+  std::string text(bytes(token));
   if (validUtf8Prefix(text) != text.size())
-    return; // Never found in text.
+    return; // Text never contains such a token.
   auto symbol = [&](std::string_view part) {
     bool isCharacter = nextUtf8(part.substr(0, 4)).length == part.size();
     return isCharacter ? intern(part) : symbolOf(part);

@@ -44,7 +44,7 @@ public:
   struct Scratch {
     /// One node per byte of the word; nodes inside a character are unused.
     struct Node {
-      int32_t symbol; ///< dead once merged into its left neighbour.
+      int32_t symbol; ///< `dead` after it was merged into its left neighbour.
       uint32_t previous, next;
     };
     std::vector<Node> nodes;
@@ -82,13 +82,13 @@ public:
 
 private:
   struct Pair {
-    uint64_t symbols; ///< left << 32 | right; noPair if empty.
+    uint64_t symbols; ///< left << 32 | right; noPair if the slot is empty.
     uint32_t rank;
     int32_t joined;
   };
   struct SymbolSlot {
     uint32_t hash;
-    int32_t symbol; ///< -1 if empty.
+    int32_t symbol; ///< -1 if the slot is empty.
   };
 
   Status addTokens(const TokenizerSpec &spec);
@@ -127,7 +127,8 @@ private:
   /// The symbol of a byte at the start of merging, and the token of a byte that
   /// no other token covers. -1: none.
   std::array<int32_t, 256> byteSymbols_{}, byteTokens_{};
-  std::vector<int32_t> replacement_; ///< Tokens for a byte that has none.
+  /// Tokens in place of a byte that has no token.
+  std::vector<int32_t> replacement_;
   int32_t vocabularySize_ = 0;
 };
 

@@ -31,7 +31,8 @@ public:
 private:
   std::span<const float> logits_;
   double most_;
-  double logSum_; ///< Logarithm of the sum of exp(logit - most_).
+  /// Logarithm of the sum of exp(logit - most_) over all logits.
+  double logSum_;
 };
 
 } // namespace moert

@@ -271,7 +271,8 @@ int32_t Sampler::draw(float best) {
   for (const Candidate &candidate : candidates_) {
     if (candidate.logit == 0)
       continue;
-    chosen = candidate.id; // Also if rounding leaves `target` at the end.
+    // The last one remains if rounding leaves some of `target`.
+    chosen = candidate.id;
     target -= candidate.logit;
     if (target < 0)
       break;

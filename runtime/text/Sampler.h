@@ -47,7 +47,8 @@ struct SamplerParams {
   /// if positive and multiplied if negative (Keskar et al., "CTRL", 2019).
   /// Above 0; 1 is off.
   float repetitionPenalty = 1.0f;
-  uint32_t repetitionWindow = 64; ///< In tokens; 0 is off.
+  /// Number of tokens; 0 turns the penalty off.
+  uint32_t repetitionWindow = 64;
   /// Subtracted from the logit of every token that was generated: once, and
   /// once for each time that it was. Finite; 0 is off, below 0 repeats more.
   float presencePenalty = 0, frequencyPenalty = 0;
@@ -91,7 +92,7 @@ public:
   /// this state makes the same choices.
   struct State {
     uint64_t random;             ///< The counter of SplitMix64.
-    std::vector<int32_t> recent; ///< In the order of accept().
+    std::vector<int32_t> recent; ///< Tokens in the order of accept().
     /// How often tokens were generated, if a penalty needs it.
     std::map<int32_t, uint32_t> generated = {};
   };

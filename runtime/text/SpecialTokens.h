@@ -23,7 +23,7 @@ public:
   struct Entry {
     std::string_view text;
     int32_t id;
-    bool isControl; ///< Found only on request (`withControl`).
+    bool isControl; ///< Whether it is found only on request (`withControl`).
   };
   /// Of several entries with equal text, the first one is used; an empty text
   /// is ignored. Fails if the total length of the texts is too large.
@@ -46,8 +46,8 @@ private:
   /// A state: the bytes read so far that form the end of some token.
   struct Node {
     uint32_t shorter = 0; ///< Longest proper prefix that is also a state.
-    int32_t token = none; ///< Longest token that begins at this position.
-    int32_t plain = none; ///< The same, without control tokens.
+    int32_t token = none; ///< The longest token that begins at this position.
+    int32_t plain = none; ///< The longest such token that is no control token.
   };
   static constexpr int32_t none = -1;
 
@@ -58,7 +58,7 @@ private:
   /// far.
   uint32_t next(uint32_t node, char byte) const;
 
-  std::unordered_map<uint64_t, uint32_t> children_; ///< By edge().
+  std::unordered_map<uint64_t, uint32_t> children_; ///< Key: edge().
   std::vector<Node> nodes_{1};
   std::vector<Token> tokens_;
   std::array<bool, 256> isLastByte_{};

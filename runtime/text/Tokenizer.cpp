@@ -54,7 +54,7 @@ constexpr std::string_view endOfInfillNames[] = {
 /// begin a turn, or are anything else.
 constexpr std::string_view endOfTurnPairs[][2] = {
     {"<|user|>", "<|observation|>"}, // GLM
-    {"<|flush|>", "<|calls|>"},      // Solar Open: of an answer, of calls
+    {"<|flush|>", "<|calls|>"}, // Solar Open: ends of an answer and of calls
 };
 
 /// Ends a message, but not the turn, in a vocabulary that has one of the
@@ -166,11 +166,11 @@ struct Tokenizer::Impl {
   /// None: the whole text is one word.
   std::optional<PreTokenizer> preTokenizer;
   SpecialTokens specials;
-  std::vector<bool> isControl;          ///< By id.
-  std::vector<int32_t> endOfGeneration; ///< Sorted.
+  std::vector<bool> isControl;          ///< Indexed by token id.
+  std::vector<int32_t> endOfGeneration; ///< Sorted token ids.
   std::optional<int32_t> bos, eos;
   bool addBos, addEos;
-  bool marksSpaces; ///< Whether U+2581 represents a space.
+  bool marksSpaces; ///< Whether U+2581 stands for a space.
   bool addSpacePrefix;
   bool removeExtraSpaces;
   /// The most bytes of a token, or of a control token's name; 0: a token may

@@ -36,8 +36,8 @@ namespace moert {
 inline constexpr std::string_view kNameBreaker = "\xEF\xB7\x90";
 
 struct EncodeOptions {
-  std::optional<bool> addBos = {}; ///< Default: as the model says.
-  std::optional<bool> addEos = {}; ///< Default: as the model says.
+  std::optional<bool> addBos = {}; ///< By default the model decides.
+  std::optional<bool> addEos = {}; ///< By default the model decides.
   /// Whether the text of a control token becomes that token. Off for text that
   /// must not be able to imitate control tokens.
   bool parseSpecial = true;

@@ -18,7 +18,7 @@ enum class TokenType : int32_t {
   Unknown = 2,
   /// Structure, such as end-of-text, that is not part of the text.
   Control = 3,
-  UserDefined = 4, ///< Text that is always one token.
+  UserDefined = 4, ///< Text that is always a single token.
   Unused = 5,
   Byte = 6, ///< "<0xNN>".
 };
@@ -49,9 +49,9 @@ struct TokenizerSpec {
   /// which each byte is one printable character; those of other models have
   /// U+2581 for a space.
   std::vector<std::string> tokens;
-  std::vector<int32_t> types;      ///< TokenType by id; empty: all Normal.
+  std::vector<int32_t> types;      ///< TokenType of each id; empty: all Normal.
   std::vector<std::string> merges; ///< "left right", in order of rank.
-  std::vector<float> scores;       ///< By id; used only by llama.
+  std::vector<float> scores;       ///< Score of each id; used only by llama.
   std::optional<int32_t> bos, eos, eot, unk, pad;
   /// Only llama: blanks in front and at the end are dropped, and several in a
   /// row become one (SentencePiece's remove_extra_whitespaces).

@@ -32,8 +32,8 @@ struct TileCounts {
   uint64_t macs, capacity;
 
   uint64_t of(TileOp op) const { return executed[size_t(op)]; }
-  uint64_t products() const; ///< TDP* of all kinds.
-  uint64_t loads() const;    ///< TILELOADD and TILELOADDT1.
+  uint64_t products() const; ///< Number of executed TDP* of all kinds.
+  uint64_t loads() const;    ///< Number of executed TILELOADD and TILELOADDT1.
 };
 
 /// Executes an instruction with the address `at` in this thread, counts it, and

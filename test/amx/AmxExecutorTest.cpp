@@ -219,7 +219,7 @@ TEST_F(AmxExecutorTest, StackAndInstructionPointersAsBase) {
                : "=r"(word)
                : "m"(config)
                : "memory", "cc");
-  EXPECT_EQ(word, 0x1010101010101010u); // rows of the eight tiles
+  EXPECT_EQ(word, 0x1010101010101010u); // Rows of the eight tiles.
 }
 
 TEST_F(AmxExecutorTest, TilesBelongToAThread) {
@@ -228,7 +228,8 @@ TEST_F(AmxExecutorTest, TilesBelongToAThread) {
   _tile_loadconfig(&config);
   _tile_loadd(4, mine.at, 64);
   std::thread([&] {
-    if (!AmxExecutor::isNative()) { // Linux passes the configuration on to it.
+    // Linux copies the configuration to a new thread.
+    if (!AmxExecutor::isNative()) {
       TileConfig stored = fullTiles();
       _tile_storeconfig(&stored);
       EXPECT_EQ(stored.palette, 0) << "a new thread has no configuration";
@@ -247,7 +248,7 @@ using AmxExecutorDeathTest = AmxExecutorTest;
 
 TEST_F(AmxExecutorDeathTest, FaultsNameInstructionAndConfiguration) {
   if (AmxExecutor::isNative())
-    return; // The CPU raises them.
+    return; // The CPU raises the faults itself.
   TileConfig config = fullTiles();
   EXPECT_DEATH(
       {

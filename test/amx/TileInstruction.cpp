@@ -25,7 +25,7 @@ enum class Operands : uint8_t {
 struct Form {
   TileOp op;
   uint8_t opcode;
-  uint8_t prefix; ///< pp: 0 none, 1 66, 2 F3, 3 F2.
+  uint8_t prefix; ///< The field pp: 0 none, 1 66, 2 F3, 3 F2.
   Operands operands;
   std::string_view name;
 };
@@ -101,7 +101,7 @@ std::optional<TileInstruction> decodeTileInstruction(const uint8_t *code) {
   int extendIndex = code[1] & 0x40 ? 0 : 8;
   int extendBase = code[1] & 0x20 ? 0 : 8;
   int vvvv = ~(code[2] >> 3) & 15;
-  bool wideOrLong = code[2] & 0x84; // W, L
+  bool wideOrLong = code[2] & 0x84; // Bits W and L.
   if (wideOrLong || (code[3] != 0x49 && code[3] != 0x4b && code[3] != 0x5c &&
                      code[3] != 0x5e))
     return std::nullopt;

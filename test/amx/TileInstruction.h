@@ -36,10 +36,11 @@ std::string_view tileOpName(TileOp op); ///< "TILELOADD"
 /// Register numbers are those of the encoding: 0 rax, 1 rcx, ... 15 r15.
 struct TileInstruction {
   static constexpr int kNone = -1;
-  static constexpr int kRip = -2; ///< As base: the next instruction.
+  /// As `base`: relative to the next instruction.
+  static constexpr int kRip = -2;
 
   TileOp op;
-  int length; ///< Bytes.
+  int length; ///< Length in bytes.
   /// Destination (or the stored tile), then the sources of a product.
   int tile = kNone, left = kNone, right = kNone;
   /// Address: base + displacement. The index is the distance between a tile's

@@ -25,7 +25,7 @@ struct TileConfig {
   uint8_t palette;
   uint8_t startRow;
   uint8_t reserved[14];
-  uint16_t rowBytes[16]; ///< "colsb"
+  uint16_t rowBytes[16]; ///< The field that Intel's manual calls "colsb".
   uint8_t rows[16];
 };
 static_assert(sizeof(TileConfig) == 64);

@@ -26,7 +26,7 @@ KvView cache(Arena &arena, Step step, KvType type, int64_t width) {
   int64_t bytes = kvBytes(type, width, rows),
           rowBytes = kvRowBytes(type, width);
   auto *data = arena.make<uint8_t>(bytes);
-  std::memset(data, 0x3d, size_t(bytes)); // BF16 0.046, F16 1.31
+  std::memset(data, 0x3d, size_t(bytes)); // As BF16 this is 0.046, as F16 1.31.
   int64_t tileBytes = kKvTile * rowBytes;
   std::mt19937 random(3);
   for (int64_t at = 0; type == KvType::Q8_0 && at < bytes; at += tileBytes)

@@ -73,7 +73,7 @@ KvView cache(Arena &arena, Step step, KvType type,
 /// Expert slots of uniformly routed tokens.
 struct Slots {
   int32_t *offsets, *slots;
-  double touched = 0; ///< Number of experts with tokens.
+  double touched = 0; ///< Number of experts that have tokens.
 };
 Slots routed(Arena &arena, Step step);
 

@@ -240,7 +240,8 @@ struct Case {
   OpCode op;
   MakeWork makeWork;
   std::vector<Step> steps;
-  std::string variant = {}; ///< Part of the name if an op has several variants.
+  /// Part of the name, if the op has several variants.
+  std::string variant = {};
 };
 
 } // namespace

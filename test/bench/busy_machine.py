@@ -21,7 +21,7 @@ def busy_processes(count):
     """Runs this number of processes that never sleep."""
     processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
     try:
-        time.sleep(0.3 if count else 0)  # wait until they have spread over the cores
+        time.sleep(0.3 if count else 0)  # Waits until the threads have spread over the cores.
         yield
     finally:
         for process in processes:

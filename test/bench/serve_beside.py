@@ -126,7 +126,7 @@ def turns(server, prompt):
     messages, times, sizes = [], [], []
     for turn in range(3):
         if turn == 2:
-            time.sleep(3)  # while nothing runs, caches are written
+            time.sleep(3)  # Nothing runs meanwhile, so that caches are written.
             server.stop()
             server.start()
         messages.append(ask(words(prompt if turn == 0 else 12)))

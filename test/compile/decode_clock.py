@@ -15,7 +15,7 @@ shapes = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "t
 gguf, plan = os.path.join(folder, model + ".gguf"), os.path.join(folder, model + ".fb")
 subprocess.run([sys.executable, shapes, model, gguf], check=True, stdout=subprocess.DEVNULL)
 target = json.loads(subprocess.run(["moec", "targets", "4090+xeon", "--json"], check=True, stdout=subprocess.PIPE).stdout)
-target["devices"][0]["instruction_us"] = 0.65  # The clock's node of a graph; published runs take longer.
+target["devices"][0]["instruction_us"] = 0.65  # The time for a graph node in the simulation; published runs take longer.
 description = os.path.join(folder, "target.json")
 with open(description, "w") as file:
     json.dump(target, file)

@@ -29,7 +29,7 @@ port = str(taken.getsockname()[1])
 COMPILE = [options.moec, "compile", model]
 RUN = [options.moert, "run", model]
 SERVE = [options.moert, "serve", model, "--port", "0"]
-CASES = [  # a command and words of its error
+CASES = [  # Each case is a command and words of its error.
     ([*COMPILE, "-c", "999999"], "was trained for 512 tokens"),
     ([*COMPILE, "--ladder", "64,999999"], "was trained for 512 tokens"),
     ([*COMPILE, "--rope-scaling", "linear:2"], "expected yarn:FACTOR"),

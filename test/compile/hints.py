@@ -260,7 +260,7 @@ def packed_weights_that_are_gone_or_changed(here):
     for plan, model in (("p", f"{ODD}.gguf"), ("q", None)):
         weights = here.file(f"{plan}.weights")
         if not os.path.exists(weights):
-            continue # this machine's kernels read the model file's layout
+            continue # The kernels of this CPU read the model file's layout.
         os.remove(weights)
         here.pastes(here.fails(4, "moert", "logits", f"{plan}.fb", *LOGITS), model=model)
         with open(weights, "ab") as file:
@@ -440,7 +440,7 @@ def a_form_of_attention_that_needs_weights(here):
 def a_disk_that_is_full(here):
     free = shutil.disk_usage(here.path).free
     if free > 300 << 30:
-        return # the file that does not fit would be written
+        return # With so much space the file would be written.
     failed = here.fails(4, "moec", "compile", "../v3.gguf", "--target", "xeon", "-o", "p.fb", "--ctx", "100",
                         "--weights", "pack")
     assert "--ctx 100" in here.pastes(failed)
@@ -470,7 +470,7 @@ def weights_that_are_damaged(here):
     # plan.
     damaged = GgufFile.read(KJV)
     gate = damaged.tensors["blk.0.ffn_gate.weight"]
-    gate.data = b"\x00\x7e" + bytes(gate.data[2:]) # the scale of a block
+    gate.data = b"\x00\x7e" + bytes(gate.data[2:]) # Byte 1 is part of a block's scale: the scale becomes NaN.
     damaged.write(here.file("bad.gguf"))
     here.compile("bad.gguf", "p.fb", "--ctx", "64", "--weights", "pack")
     here.pastes(here.fails(3, "moert", "logits", "p.fb", *LOGITS), model="m.gguf")

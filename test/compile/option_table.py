@@ -114,7 +114,7 @@ def compile_again(name, words):
     suggested = tools.hints(failed.err)
     assert len(suggested) == 1, failed
     command, has_model = suggested[0]
-    if has_model: # of weights that are all packed
+    if has_model: # The plan has only packed weights, so that it names no model.
         command = command.replace(" MODEL ", f" {shlex.quote(model)} ")
     for default in ("--target native", "--ctx 0", "auto"):
         assert f" {default}" not in command or default in " ".join(words), command
@@ -127,9 +127,9 @@ def compile_again(name, words):
 def kept_by_remedies(name, value, words):
     """moec's own suggestions keep the option, whatever it is for."""
     if name in ("--mla", "--weights", "--weights-file", "--nvrtc", "--output"):
-        return # the remedy changes the first two, and cannot keep what excludes them
+        return # A remedy changes the first two options, and drops options that exclude its own.
     given = [name] if value is None else [name, value]
-    if name == "--ladder": # a rung's remedy is a ladder with its context
+    if name == "--ladder": # The remedy for a rung is a ladder with the rung's context.
         return
     failed = tools.run(["moec", "compile", model_for(name), *words, *given, "--mla", "folded", "--weights", "reference",
                         "-o", f"remedy{name}"], root)

@@ -31,7 +31,7 @@ def functions(path, *options):
 counts = collections.Counter()
 for path in sorted(glob.glob(os.path.join(folder, "*.gguf"))):
     plain, _ = functions(path)
-    if plain is None:  # A file that is there to be refused.
+    if plain is None:  # The import has refused this file on purpose.
         continue
     model = GgufFile.read(path)
     prefix = model.keys["general.architecture"][1]

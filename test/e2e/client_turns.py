@@ -19,7 +19,7 @@ import openai
 from serve import Server
 
 MODEL = "model"
-MOST_CHARACTERS = 3000  # Of a conversation, whose context is a few thousand tokens.
+MOST_CHARACTERS = 3000  # Limit for a conversation, because the context is a few thousand tokens.
 # Of a call, which an unlucky model pads with blanks: 128 at a place at most.
 MOST_TOKENS = 1500
 

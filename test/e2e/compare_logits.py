@@ -92,7 +92,7 @@ def main(words=None):
 
     def check(what, value, bound):
         nonlocal ok
-        fine = value <= bound  # false for NaN
+        fine = value <= bound  # False for NaN.
         ok &= fine
         print(f"{what}: {value:.3g} ({'within' if fine else 'OVER'} {bound:g})")
 

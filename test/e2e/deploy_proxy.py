@@ -13,7 +13,7 @@ import threading
 
 from replicas import PacedReplica, Proxy, Replica, Request, free_ports, wait_for
 
-LONG = {"tokens": 480, "choices": 8} # Some tenths of a second.
+LONG = {"tokens": 480, "choices": 8} # Takes some tenths of a second.
 
 
 def replica_of(proxy, replicas, session=None, **fields):

@@ -302,7 +302,7 @@ def hypothesis_cases(cases, count):
             def collect(value):
                 found.append(value)
             collect()
-        except Exception:  # Of schemas that it cannot make instances of.
+        except Exception:  # hypothesis cannot make instances of some schemas.
             pass
         if found:
             yield "hypothesis " + source, schema, found

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from transformers_reference import GgufModel, Reference, draft_logits
 
 MOST_ERROR = 1e-5
-DRAFT = ".draft"  # Ends the names of logits of layers for multi-token prediction.
+DRAFT = ".draft"  # Suffix of the names of logits from layers for multi-token prediction.
 
 
 def error_of(folder, name):

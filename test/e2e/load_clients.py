@@ -175,7 +175,7 @@ class Client:
             if slow:
                 self.report.sleep(0.01)
             if leave_after is not None and len(text) >= leave_after:
-                if self.rng.random() < 0.5: # With a reset.
+                if self.rng.random() < 0.5: # Half of the clients close with a reset.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 connection.close()
                 return self.report.count("left")

@@ -112,7 +112,7 @@ def is_fine(name, seeds, a):
             value = model.difference()
             print(f"{name}:{seed}: {value:.2g} of the largest logit", flush=True)
         model.remove()
-        if value <= a.bound:  # NaN is not.
+        if value <= a.bound:  # False for NaN.
             return True
     return False
 

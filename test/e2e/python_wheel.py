@@ -87,7 +87,7 @@ def check_texts(engine, moert):
     """Streams, whole texts and batches say the same, and know what they are."""
     assert engine.info.architecture == "deepseek2" and engine.info.sequences == 4
     assert moert.__version__.count(".") == 2
-    for prompt in PROMPTS:  # what is known of a prompt is evaluated otherwise, so that near ties may differ
+    for prompt in PROMPTS:  # Fills the cache: cached prompts are evaluated by other kernels, which may decide near ties differently.
         engine.generate(prompt, **GREEDY)
     alone = [engine.generate(prompt, **GREEDY) for prompt in PROMPTS]
     assert [each.text for each in engine.batch(PROMPTS, **GREEDY)] == [each.text for each in alone]
@@ -181,7 +181,7 @@ def check_sessions(engine, moert, work):
         assert said and len(copy) > len(session)
         session.rewind(begun)
         again = session.logits(" God")
-        assert max(abs(a - b) for a, b in zip(scores, again)) < 0.5  # the same tokens, by other kernels
+        assert max(abs(a - b) for a, b in zip(scores, again)) < 0.5  # Other kernels have evaluated the same tokens.
         path = os.path.join(work, "text.seq")
         session.save(path)
         restored = engine.restore(path)
@@ -215,7 +215,7 @@ def check_cancellation(engine, moert):
     threading.Thread(target=generation.cancel).start()
     try:
         generation.result()
-        ended = 0  # by the context, before it was cancelled
+        ended = 0  # The context was full before the cancellation.
     except moert.CancelledError:
         ended = 1
     assert finished(engine) == before + ended

@@ -41,7 +41,7 @@ def check_requests(base, expected):
     status, text = post(base, "/generate", b"{")
     assert status == 400, text
     status, text = post(base, "/chat", {"messages": [{"role": "user", "content": "Hello"}]})
-    assert status == 503 and "chat template" in text, text  # this model has none
+    assert status == 503 and "chat template" in text, text  # The model has no chat template.
     assert post(base, "/nothing", {})[0] == 404
 
 

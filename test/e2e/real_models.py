@@ -39,9 +39,9 @@ NEAR_TIE = 0.02
 
 @dataclass
 class Bounds:
-    kl: float  # mean
-    close: float  # nats by which llama.cpp's choice may lead ours
-    perplexity: float  # relative
+    kl: float  # Greatest mean.
+    close: float  # Greatest lead in nats of llama.cpp's token over ours.
+    perplexity: float  # Greatest relative difference.
 
 
 # Both engines quantise activations in different ways: each is 0.003 to 0.010 from the same weights in F32, and they are 0.004 to

@@ -50,7 +50,7 @@ class Knowledge:
 
     def __init__(self):
         self.kinds, self.needs, self.plan_of = {}, {}, {}
-        self.unsure = set()  # texts that may or may not be of a complete plan
+        self.unsure = set()  # Texts that may belong to an incomplete plan.
 
     def learn(self, path, kind):
         self.kinds[digest(path)] = kind
@@ -219,7 +219,7 @@ class OfPlan(Command):
     def expect(self, known):
         if known.kind(self.plan) != PLAN:
             raise Fails("no plan")
-        if self.kind == SESSION:  # checked before the plan is loaded
+        if self.kind == SESSION:  # The output is checked before the plan is loaded.
             check_output(known, self.output, self.kind, self.inputs, self.force)
         if self.runs and not known.runs(self.plan):
             raise Fails("a file of the plan is missing")
@@ -265,7 +265,7 @@ class Setup:
                 done = self.run(["moec", "compile", name, "-w", mode, "-o", "../scratch.fb", "--json"])
                 for part in self.parts(name):
                     self.packs[digest(part), mode] = bool(json.loads(done)["packed"])
-        self.dumps = []  # without rules, and with rules
+        self.dumps = []  # Names of the dumps without rules, and with rules.
         for i, rules in enumerate(([], ["--place", "blk.*=cpu0"])):
             self.run(["moec", "compile", "a.gguf", "-o", "../scratch.fb", "--dump-phases", f"../scratch{i}", *rules])
             self.dumps.append(sorted(os.listdir(f"../scratch{i}")))
@@ -483,7 +483,7 @@ class Sequence:
         for path in outputs:
             if not os.path.isfile(path):
                 return f"{path} was not written"
-        for path in free:  # also those of a refused command
+        for path in free:  # Includes files that a refused command wrote.
             if os.path.isfile(path) and before.get(os.path.relpath(path, self.folder)) != digest(path):
                 content = digest(path)
                 self.known.kinds.setdefault(content, REMARKS if path.endswith("remarks.txt") else IR)

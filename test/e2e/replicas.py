@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-SECONDS = 60 # That nothing here takes, unless it hangs.
+SECONDS = 60 # Nothing here takes that long unless it hangs.
 
 
 def wait_for(what, condition):

@@ -28,7 +28,7 @@ def run_checks(arguments, plan, traits, options, must_have=frozenset()):
             start = time.monotonic()
             try:
                 function(target)
-            except Exception:  # of any client: the next check may still tell something
+            except Exception:  # Whichever client has failed, the next checks still run.
                 traceback.print_exc()
                 failed.append(name)
             else:

@@ -29,8 +29,8 @@ from load_clients import WORDS, Client, make_cases, tokens_of
 from serve import Server
 
 SEQUENCES = 8
-CHUNK = 64 # Tokens of prompts in a step. A quarter of it is a prompt's turn.
-MOST_GROWTH = 12 << 20 # Bytes: of allocators, and of what clients happen to do at a time.
+CHUNK = 64 # Prompt tokens of a step; a prompt's turn is a quarter of them.
+MOST_GROWTH = 12 << 20 # Bytes for allocators, and for what clients do at the same time.
 
 
 class Report:

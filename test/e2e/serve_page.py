@@ -49,7 +49,7 @@ def check_stop(page, server):
     page.press("Enter")
     page.until(f"{LAST}?.querySelector('.body').textContent.includes('one')")
     page.type("A draft")
-    page.press("Enter")  # nothing is sent while a reply is on its way
+    page.press("Enter")  # A reply is on its way, so that nothing is sent.
     page.press("Escape")
     page.ready()
     assert page.texts(".notes")[-1] == "Stopped.", page.texts(".notes")
@@ -71,7 +71,7 @@ def check_branches(page, server):
     page.ready()
     assert page.texts() == ["Name a colour.", "Green."]
     assert page.run(f"{LAST}.querySelector('.versions').textContent").endswith("2 / 2")
-    assert page.active() == "input"  # as the button that had the focus is gone
+    assert page.active() == "input"  # The button that had the focus has disappeared.
     page.run(f"{LAST}.querySelector('.versions button:enabled').focus()")
     page.press("Enter")
     assert page.texts() == ["Name a colour.", "Red.", "Why?", "You said: Why?"], page.texts()

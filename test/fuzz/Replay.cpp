@@ -38,8 +38,8 @@ constexpr time_t kMostSeconds = 20;
 constexpr rlim_t kMostMemory = rlim_t(384) << 20;
 constexpr size_t kMostBytes = 1 << 16;
 
-std::string current; ///< The input that runs.
-std::string failed;  ///< Where it is left.
+std::string current; ///< The input that runs now.
+std::string failed;  ///< File for an input that fails.
 
 /// Only calls what a signal handler may.
 void keepInput() {
@@ -123,7 +123,7 @@ private:
     case 3:
       text.erase(at, 1 + below(below(4) == 0 ? 64 : 4));
       break;
-    case 4: { // A piece of another input, or of this one.
+    case 4: { // Inserts a piece of another input, or of this one.
       const std::string other = pick();
       if (!other.empty())
         text.insert(at, other.substr(below(other.size()), 1 + below(64)));
@@ -133,20 +133,20 @@ private:
       if (!text.empty())
         text.insert(at, text.substr(below(text.size()), 1 + below(32)));
       break;
-    case 6: { // The end of another one.
+    case 6: { // Replaces the end by that of another input.
       const std::string &other = pick();
       text.resize(at);
       text += other.substr(std::min(at, other.size()));
       break;
     }
-    case 7: // Deep nesting, long names, long lists.
+    case 7: // Inserts deep nesting, long names or long lists.
       if (below(8) == 0 && !text.empty())
         text.insert(at, std::string(below(below(16) == 0 ? kMostBytes : 3000),
                                     text[at]));
       if (below(64) == 0 && !text.empty())
         repeat(text, at);
       break;
-    case 8: { // A part of it any number of times, in grammars.
+    case 8: { // Repeats a part by a grammar's {0,60} or {0,4096}.
       const size_t length = below(std::min<size_t>(text.size() - at, 32) + 1);
       text.insert(at + length, below(2) == 0 ? "){0,60}" : "){0,4096}");
       text.insert(at, "(");

@@ -62,7 +62,7 @@ def check_library():
     assert "Library soname: [libmoert.so.0]" in dynamic, dynamic
     assert "RUNPATH" not in dynamic and "RPATH" not in dynamic, dynamic
     exported = {line.split()[2].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()
-                if line.split()[1] != "A"} # the version's own name
+                if line.split()[1] != "A"} # A symbol of type A is the name of the version.
     with open(os.path.join(prefix, "include/moert.h")) as header:
         declared = set(re.findall(r"MOERT_API\s[^;(]*?\b(moert_\w+)\(", header.read()))
     assert len(declared) > 40 and exported == declared, exported ^ declared

@@ -25,7 +25,7 @@ namespace {
 struct Shape {
   const char *name;
   int64_t rows, cols;
-  const char *gemm; ///< For the formats whose block divides its columns.
+  const char *gemm; ///< Gemms of the formats whose block divides `cols`.
   /// BF16 kernels multiply the two halves of an activation separately.
   int parts = 1;
 };
@@ -39,7 +39,7 @@ constexpr Shape kShapes[] = {
 
 struct Figures {
   uint64_t products, loads;
-  double useful; ///< Fraction of the products' capacity.
+  double useful; ///< Fraction of the products' capacity that is useful.
 };
 
 /// Runs one expert that `tokens` slots in random order have chosen. Kernels

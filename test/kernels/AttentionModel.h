@@ -17,7 +17,7 @@ namespace moek::test {
 /// A sum and the sum of its terms' magnitudes.
 struct Sum {
   double value = 0, magnitude = 0;
-  double error = 0; ///< Possible error, apart from float rounding.
+  double error = 0; ///< Possible error besides that of float rounding.
   void add(double term, double size) {
     value += term;
     magnitude += size;
@@ -41,14 +41,15 @@ inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
 struct AttentionRules {
   int64_t begin = 0;       ///< First visible row.
   double cap = 0;          ///< Softcap of scores; 0: none.
-  double sink = -INFINITY; ///< A score without a value.
+  double sink = -INFINITY; ///< Score of a sink, which has no value.
 };
 
 /// Softmax attention of one query over rows up to `keys`, in float64. score(k)
 /// and value(k, c) return magnitudes too; an error of d in a score changes a
 /// weight by a factor of about 1 + d.
 struct Attention {
-  std::vector<double> weights; ///< By row; 0 for rows that are not visible.
+  /// One for each row; 0 for rows that are not visible.
+  std::vector<double> weights;
   double scoreError = 0;
 
   template <class Score>
@@ -92,7 +93,7 @@ struct Attention {
 
 /// Roundings of a kernel that multiplies integers.
 struct Rounding {
-  int query; ///< Largest integer of a query's block.
+  int query; ///< Largest integer in a block of a query.
   /// Weights above eight times their mean have fewer bits; the others are bytes
   /// in units of a 255th of that. If false, all are in units of a 32767th of
   /// the largest.
@@ -118,7 +119,7 @@ inline double gpuRounding(const KernelInfo &kernel, KvType type,
                           int32_t tokens) {
   if (kernel.isa != Isa::Cuda || type == KvType::F32)
     return 0;
-  if (tokens < 30) // Tests have phases of a few tokens more.
+  if (tokens < 30) // Phases in tests have a few tokens more than decode.
     return type == KvType::F16 ? 0x1p-21 : 0x1p-16;
   return type == KvType::F16 ? 0x1p-11 : 0x1p-8;
 }

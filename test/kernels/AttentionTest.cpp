@@ -96,7 +96,7 @@ TEST_P(HeadLinearTest, EveryFormat) {
 
 TEST_P(HeadLinearTest, EncodesActivations) {
   if (GetParam().isa == Isa::Ref)
-    return; // Its gemms read floats.
+    return; // Gemms of this ISA read floats.
   for (int32_t tokens : {1, 3, 300})
     checkHeadLinear(GetParam(), Format::Q8_0, Encoding::A8, 3, 48, 128, 64,
                     tokens);
@@ -154,7 +154,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
-    q.at(s.nanQuery, 1) = NAN; // In head 0.
+    q.at(s.nanQuery, 1) = NAN; // The element belongs to head 0.
   LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
                            out.stride, s.heads,  s.latent,   s.rope,
                            s.splits,   s.scale};
@@ -309,7 +309,7 @@ TEST_P(LatentAttentionTest, RowsFarFromASinkKeepTheirWeights) {
 struct CombinedSpans {
   int32_t tokens, position, splits, window;
   int64_t base, length;
-  float lastMost = 0; ///< Added to the maximum of a token's last split.
+  float lastMost = 0; ///< Added to the maximum of each token's last split.
 };
 
 void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
@@ -335,7 +335,7 @@ void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
   for (int64_t t = 0; t < s.tokens; ++t)
     for (int64_t h = 0; h < heads; ++h)
       x.at(t * s.splits + lastOf(t), heads * latent + h) += s.lastMost;
-  int64_t last = s.tokens - 1; // A sum of its head 0.
+  int64_t last = s.tokens - 1; // The element is a sum of head 0.
   x.at(last * s.splits + lastOf(last), heads * (latent + 1)) = NAN;
   CombineSplitsArgs args{x.data(), x.stride, out.data(), out.stride,
                          heads,    latent,   s.splits,   s.window};

@@ -48,7 +48,7 @@ TEST_P(BlockScoresTest, TheLargestProductOfABlock) {
                         local = local](int64_t t, int64_t column) {
         const int64_t group = column / blocks, block = column % blocks;
         if (block * ratio >= tailOf(paged.position(t), ratio, local))
-          return Wanted{NAN, 0}; // Not written.
+          return Wanted{NAN, 0}; // These columns are not written.
         double most = -INFINITY, tolerance = 0;
         for (int64_t p = block * ratio; p < (block + 1) * ratio; ++p) {
           double dot = 0, terms = 0;

@@ -15,7 +15,8 @@ namespace moek::test {
 
 /// Calls body(number) for each F16 number of a block: d first, then its offset.
 template <class Block, class Body> void forScales(Block &block, Body body) {
-  if constexpr (requires { block.d(); }) { // IQ1_M's bits are scattered.
+  // The bits of IQ1_M's scale are scattered.
+  if constexpr (requires { block.d(); }) {
     Bits16 d = block.d();
     body(d);
     for (int i = 0; i < 4; ++i)
@@ -23,7 +24,7 @@ template <class Block, class Body> void forScales(Block &block, Body body) {
                                      (d.value() >> (4 * i) & 15) << 4);
   } else if constexpr (requires {
                          requires std::is_same_v<decltype(Block::d), Bits16>;
-                       }) { // MXFP4 has an exponent.
+                       }) { // MXFP4 has an exponent instead.
     body(block.d);
   }
   if constexpr (requires { block.m; })

@@ -15,7 +15,7 @@ MOE_KERNEL_SUITE(BlockMaximaTest, BlockMaxima);
 MOE_KERNEL_SUITE(KeepBlocksTest, KeepBlocks);
 
 struct Shape {
-  int32_t each, size; ///< Positions of an entry, entries of a block.
+  int32_t each, size; ///< Positions of an entry; entries of a block.
   int32_t ratio() const { return each * size; }
 };
 constexpr Shape kShapes[] = {{1, 3}, {1, 8}, {1, 1}, {2, 5}};

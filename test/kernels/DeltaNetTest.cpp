@@ -108,7 +108,7 @@ TEST_P(RegroupTest, PartsOfGroups) {
 
 struct Convolution {
   int32_t taps;
-  int64_t cols; ///< Of each part.
+  int64_t cols; ///< Columns of each part.
   int32_t parts = 1;
   bool silu = true, biased = false;
   int32_t dilation = 1;
@@ -513,7 +513,8 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, const Shape &shape,
     const char *name;
     int64_t column;
     bool isGate, later;
-    std::function<bool(int64_t)> reaches; ///< Whether it affects a column.
+    /// Whether the place affects a column.
+    std::function<bool(int64_t)> reaches;
   };
   auto head = [&](int64_t c) { return c / shape.value; };
   int64_t each = shape.heads / shape.keyHeads;

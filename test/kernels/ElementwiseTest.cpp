@@ -83,7 +83,8 @@ TEST_P(RmsNormTest, AnyShape) {
     checkNorm(GetParam(), 1, 2048, 3, 1, inPlace);
     checkNorm(GetParam(), 1, 1, 1, 1, inPlace);
     checkNorm(GetParam(), 5, 37, 4, 1, inPlace);
-    checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps has an effect
+    // So small that eps has an effect.
+    checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace);
     checkNorm(GetParam(), 2, 64, 2, 1e15f, inPlace);
   }
 }
@@ -246,7 +247,7 @@ TEST_P(ActivationMulTest, EveryActivation) {
       }
     gate.at(0, 0) = NAN;
     up.at(1, 1) = NAN;
-    gate.at(2, 2) = 1e20f; // Its cube overflows a float.
+    gate.at(2, 2) = 1e20f; // The cube of this number overflows a float.
     ActivationMulArgs args{gate.data(), up.data(), out.data(), 1501, 3, kind};
     runKernel(GetParam(), &args, {3, 0}, 0, {&out});
     expectClose(out, [&](int64_t r, int64_t c) {

@@ -59,7 +59,7 @@ private:
 
 /// Makes uninitialised stack memory of a kernel NaN in every float format.
 [[gnu::noinline]] void poisonStack() {
-  uint8_t bytes[256 * 1024]; // More than any kernel uses.
+  uint8_t bytes[256 * 1024]; // More stack than any kernel uses.
   std::memset(bytes, 0xff, sizeof(bytes));
   __asm__ volatile("" : : "r"(bytes) : "memory");
 }

@@ -53,7 +53,7 @@ template <class Block> void breakBlock(Block &block, int scale, bool infinite) {
       if (i++ == scale)
         number = Bits16::of(infinite ? 0x7c00 : 0x7e00);
     });
-  } else { // A NaN of any float format, or minus infinity.
+  } else { // Writes a NaN of any float format, or minus infinity.
     bool isF16 = std::is_same_v<Block, BlockF16>;
     uint16_t bits = !infinite ? 0xffff : isF16 ? 0xfc00 : 0xff80;
     std::memset(&block, infinite ? 0 : 0xff, sizeof(block));

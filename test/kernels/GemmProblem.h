@@ -81,7 +81,7 @@ private:
 
   GemmInfo gemm_;
   int64_t rows_, cols_, stride_, fileStride_;
-  std::vector<uint8_t> file_; ///< The weights as in a file.
+  std::vector<uint8_t> file_; ///< The weights as a model file has them.
   GuardedBuffer weights_, activations_;
   std::vector<const uint8_t *> pointers_;
   std::vector<std::vector<float>> values_; ///< [rows][cols]

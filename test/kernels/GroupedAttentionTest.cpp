@@ -19,8 +19,8 @@ struct Case {
   /// whose value is.
   int64_t nanRow = -1, nanQuery = -1, nanValue = -1;
   float scale = 0.2f;
-  int64_t gap = 16; ///< Bytes between cache rows.
-  float size = 1;   ///< A factor of queries.
+  int64_t gap = 16; ///< Bytes between two rows of the cache.
+  float size = 1;   ///< Factor of the queries.
 };
 
 class Checked {
@@ -306,7 +306,8 @@ TEST_P(AttentionTest, NaNStaysWhereItIsSeen) {
     check(GetParam(), type, {4, 2, 16, 16, 40, 10, 9, 1, 0, 0, 12});
     check(GetParam(), type, {4, 2, 16, 16, 5, 150, 0, 2, 0, 0, 152});
     check(GetParam(), type, {4, 2, 16, 16, 60, 150, 20, 3, 0, 0, 152});
-    if (type == KvType::Q8_0) // A block's NaN is in its key (KvStore).
+    // KvStore would put the NaN of a value into the block's key.
+    if (type == KvType::Q8_0)
       continue;
     // A weight of zero does not hide a NaN in a value.
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, -1, -1, 12});

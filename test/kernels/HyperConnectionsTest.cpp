@@ -23,7 +23,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 // Streams
 //===----------------------------------------------------------------------===//
 
-using Mix = std::vector<std::vector<double>>; ///< [from][to]
+using Mix = std::vector<std::vector<double>>; ///< Indices: [from][to].
 
 /// Computes the mix by its definition: normalises rows, then columns,
 /// repeatedly.
@@ -172,7 +172,7 @@ struct Compressing {
     kv.fill(random);
     gate.fill(random, 3);
     ape.fill(random);
-    states.keepAsInitial(); // The row may contain anything: poison.
+    states.keepAsInitial(); // The row may contain anything, even poison.
   }
 
   CompressArgs args() {
@@ -453,7 +453,8 @@ TEST_P(HashRouterTest, ExpertsOfTheTableWithWeightsOfTheRouter) {
 TEST_P(HashRouterTest, DamagedTablesGiveNaNWeights) {
   for (int32_t bad : {9, -1, INT32_MIN, INT32_MAX, 6}) {
     Hashing h;
-    h.table[8] = bad; // Token 2; 6 is already its second expert.
+    // The entry is of token 2, whose second expert is 6 already.
+    h.table[8] = bad;
     h.run(GetParam(), kSqrtSoftplus);
     for (int64_t t = 0; t < 5; ++t)
       for (int64_t j = 0; j < 3; ++j) {

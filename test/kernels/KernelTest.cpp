@@ -104,7 +104,8 @@ Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
         if (format == Format::F32)
           std::memcpy(block, &x, 4);
         else if (format == Format::MXFP4)
-          block[0] = uint8_t(116 + random.byte() % 8); // An exponent.
+          block[0] = uint8_t(116 + random.byte() %
+                                       8); // The scale byte is an exponent.
         else
           for (size_t offset : scaleOffsets(format))
             std::memcpy(block + offset, &half, 2);

@@ -114,7 +114,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
-    q.at(s.nanQuery, 1) = NAN; // In head 0.
+    q.at(s.nanQuery, 1) = NAN; // The element belongs to head 0.
   float scale = 1 / std::sqrt(float(width));
   auto gemm = [&](Format format) {
     return resolveGemm(
@@ -147,7 +147,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
   // rounded to 16 bits.
   const double half = gpuRounding(kernel, type, kPrefillTokens);
   std::vector<std::unique_ptr<ModelRows>> heads;
-  std::vector<Attention> attentions; // [head][token]
+  std::vector<Attention> attentions; // Indices: [head][token].
   for (int64_t h = 0; h < s.heads; ++h) {
     ModelRows &head = *heads.emplace_back(
         std::make_unique<ModelRows>(s, rows, rounding.has_value()));
@@ -233,7 +233,7 @@ TEST_P(MlaAttentionTest, RealHeadSize) {
 
 TEST_P(MlaAttentionTest, EncodesLatents) {
   if (GetParam().isa == Isa::Ref)
-    return; // Its gemms read floats.
+    return; // Gemms of this ISA read floats.
   for (KvType type : {KvType::F16, KvType::Q8_0}) {
     MlaCase s{2, 32, 16, 256, 48, 40, 50, Format::Q4_K, Format::Q6_K};
     s.encoding = Encoding::A8;
@@ -304,7 +304,7 @@ TEST_P(MlaAttentionTest, InfiniteValuesAreSeen) {
     Weights wk(Format::F32, 1, 8, latent, random);
     Weights wv(Format::F32, 1, value, latent, random);
     for (int32_t v = 0; v < value; ++v) {
-      float big = 1e37f; // Times another row's 1 or so it is finite.
+      float big = 1e37f; // Finite after multiplication by about 1.
       std::memcpy(wv.memory->data() + v * wv.view.rowStride, &big, 4);
     }
     GemmFn gemm =

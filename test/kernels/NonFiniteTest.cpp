@@ -163,8 +163,8 @@ MOE_NON_FINITE_SUITE(NgramEmbed) {
   std::vector<int32_t> tokens{2, 0, 4, 2};
   Weights table(Format::F32, 1, 5, 37, source_);
   std::vector<float> hash(4 * (2 + 2 * 2));
-  hash[4 * 2] = hash[4 * 3] = 1; // Moduli.
-  hash[4 * 5] = 3;               // The second offset.
+  hash[4 * 2] = hash[4 * 3] = 1; // These elements are moduli.
+  hash[4 * 5] = 3;               // This element is the second offset.
   Matrix<float> history(4, 1), out(4, 2 * 37, 3);
   NgramEmbedArgs args{};
   args.tokens = tokens.data();
@@ -312,7 +312,7 @@ MOE_NON_FINITE_SUITE(Rope) {
               ASSERT_EQ(std::isfinite(out.at(r, c)), !sees) << r << ", " << c;
             }
         }
-    table.at(1, dim / 2 + 3) = NAN; // A sine.
+    table.at(1, dim / 2 + 3) = NAN; // The element is a sine.
     std::memcpy(out.data(), x.data(), x.bytes().size());
     out.keepAsInitial();
     RopeArgs args{out.data(), out.stride, table.data(), heads,
@@ -421,7 +421,7 @@ std::vector<Input> rowsOf(const Cache &cache, int64_t position) {
         {"kv", cache.view.capacity, width,
          [=](int64_t r, int64_t c) -> float & { return data[r * stride + c]; },
          seen, false}};
-  float *scales = data + kvScaleOffset(width) / 4; // [block][row]
+  float *scales = data + kvScaleOffset(width) / 4; // Indices: [block][row].
   return {
       {"kv scales", kKvTile, kvBlocks(width),
        [=](int64_t r, int64_t b) -> float & { return scales[b * kKvTile + r]; },
@@ -496,7 +496,8 @@ MOE_NON_FINITE_SUITE(GateMul) {
                           [=](int64_t row, int64_t col, int64_t r, int64_t c) {
                             return r == row && (ofRow || c == col);
                           });
-    gates.withInfinity = false; // A gate only opens or closes.
+    // A gate multiplies by 0 to 1, so infinity stays finite.
+    gates.withInfinity = false;
     check(&args, {3, 0}, 0, out, {inputOf("x", x, sameElement), gates});
   }
 }
@@ -507,7 +508,8 @@ MOE_NON_FINITE_SUITE(CombineSplits) {
   Matrix<float> x = random(tokens * splits, heads * (latent + 2), 3);
   for (int64_t row = 0; row < x.rows; ++row)
     for (int64_t h = 0; h < heads; ++h)
-      x.at(row, heads * (latent + 1) + h) = 2; // Sums of weights.
+      x.at(row, heads * (latent + 1) + h) =
+          2; // These elements are sums of weights.
   Matrix<float> out(tokens, heads * latent, 2);
   CombineSplitsArgs args{x.data(), x.stride, out.data(), out.stride,
                          heads,    latent,   splits};

@@ -17,7 +17,7 @@ struct Routing {
   Scoring scoring = Scoring::Softmax;
   bool bias = false, normalize = false;
   float scale = 1;
-  bool expertScale = false; ///< See scaleOf().
+  bool expertScale = false; ///< Explained at scaleOf().
 };
 
 float scaleOf(int expert) { return 0.5f + 0.25f * float(expert); }

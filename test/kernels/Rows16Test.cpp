@@ -63,7 +63,7 @@ template <Format F> void expectCodes() {
       block.unpackCodes(codes);
       if constexpr (F == Format::MXFP4) {
         ASSERT_EQ(tile[r], block.d);
-      } else if constexpr (F != Format::NVFP4) { // It has scales only.
+      } else if constexpr (F != Format::NVFP4) { // NVFP4 has no d.
         ASSERT_EQ(tile[2 * r] | tile[2 * r + 1] << 8, halfOf(block).value());
       }
       for (int c = 0; c < kBlock; ++c)

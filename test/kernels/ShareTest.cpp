@@ -18,8 +18,9 @@ namespace {
 using moek::CausalItems;
 
 struct Shares {
-  std::vector<int> times;     ///< By item: how often it was processed.
-  std::vector<int64_t> costs; ///< By worker, in the order in which they ran.
+  std::vector<int> times; ///< How often each item was processed.
+  /// Costs of each worker's items, in the order in which they ran.
+  std::vector<int64_t> costs;
 };
 
 Shares divide(const CausalItems &items, const std::vector<int32_t> &order,

@@ -143,7 +143,7 @@ TEST_P(IndexScoresTest, EntriesThatATokenSees) {
       expectClose(out, [&, heads = heads, key = key, ratio = ratio](int64_t t,
                                                                     int64_t e) {
         if (e >= paged.entries(t, ratio))
-          return Wanted{NAN, 0}; // Not written.
+          return Wanted{NAN, 0}; // These columns are not written.
         int64_t row = paged.entryRow(t, e, ratio);
         double sum = 0, magnitude = 0;
         for (int64_t h = 0; h < heads; ++h) {
@@ -236,7 +236,8 @@ TEST_P(IndexSelectTest, ManyScores) {
   Random random(9);
   Matrix<float> scores(1, kScores);
   for (int64_t e = 0; e < kScores; ++e)
-    scores.at(0, e) = std::round(random.normal(100)) / 8; // Ties.
+    scores.at(0, e) =
+        std::round(random.normal(100)) / 8; // Rounding makes equal scores.
   for (int32_t topK : {1, 700, kScores - 1}) {
     Matrix<int32_t> chosen(1, topK);
     IndexSelectArgs args{scores.data(), kScores, chosen.data(), topK, 1, 1};
@@ -263,7 +264,8 @@ TEST_P(IndexSelectTest, NaNsAreSelected) {
 }
 
 struct SparseShape {
-  int32_t heads, key, value, window, ratio, topK; ///< topK 0: all entries.
+  /// topK 0: all entries are seen.
+  int32_t heads, key, value, window, ratio, topK;
   bool sinks;
   int32_t pool = 1; ///< Entries that are chosen together.
 };

@@ -8,7 +8,7 @@ std::vector<GemmInfo> testedGemms() {
   std::vector<GemmInfo> result;
   for (const GemmInfo &info : gemmTable())
     if (info.isa != Isa::Cuda && hostSupports(info.isa) &&
-        resolveGemm(info.name)) // A build may have some formats alone.
+        resolveGemm(info.name)) // A build may leave some formats out.
       result.push_back(info);
   return result;
 }

@@ -46,9 +46,9 @@ FORMATS = {
     "IQ3_S": (0,),
     "TQ1_0": (52,),
     "TQ2_0": (64,),
-    "IQ1_M": (),  # F16 in four pieces
-    "MXFP4": (),  # an exponent
-    "NVFP4": (),  # E4M3 scales
+    "IQ1_M": (),  # An F16 scale whose bits are in four pieces.
+    "MXFP4": (),  # The scale is an exponent.
+    "NVFP4": (),  # Scales are E4M3 numbers.
 }
 BLOCKS = 12
 VALUES = 1024

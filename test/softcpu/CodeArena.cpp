@@ -16,7 +16,7 @@ std::byte *mapNearCode(size_t bytes) {
   for (uintptr_t distance = kStep; distance < kReach; distance += kStep)
     for (uintptr_t at : {here + distance, here - distance}) {
       if (at > here && distance > here)
-        continue; // here - distance wrapped around
+        continue; // here - distance has wrapped around.
       void *memory =
           ::mmap(reinterpret_cast<void *>(at), bytes,
                  PROT_READ | PROT_WRITE | PROT_EXEC,

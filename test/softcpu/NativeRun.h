@@ -49,7 +49,8 @@ private:
   struct Copied {
     const uint8_t *address;
     uint8_t length;
-    uint8_t displacementAt; ///< Of a RIP-relative operand; else 0.
+    /// Place of a RIP-relative operand's displacement; else 0.
+    uint8_t displacementAt;
   };
 
   void useFlags(const ZydisDecodedInstruction &instruction,
@@ -58,11 +59,12 @@ private:
   void writeExit(CodeArena &arena) const;
 
   std::vector<Copied> instructions_;
-  uint32_t general_ = 0;    ///< Bit r: register r is read or written.
-  uint32_t vectors_ = 0;    ///< The same for XMM and YMM registers.
-  uint32_t zeroAbove_ = 0;  ///< Vectors whose bytes from 32 on become zero.
-  bool wide_ = false;       ///< More than the XMM parts are used.
-  bool needsFlags_ = false; ///< Flags are read that no instruction here wrote.
+  uint32_t general_ = 0; ///< Bit r: register r is read or written.
+  uint32_t vectors_ = 0; ///< Bit r: XMM and YMM register r is read or written.
+  uint32_t zeroAbove_ = 0; ///< Bit r: bytes from 32 on of vector r become zero.
+  bool wide_ = false;      ///< Whether more than the XMM parts are used.
+  /// Whether flags are read that no instruction of the run wrote.
+  bool needsFlags_ = false;
   bool setsFlags_ = false;
 };
 

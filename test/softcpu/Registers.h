@@ -16,7 +16,7 @@ struct alignas(64) Vector {
 /// numbered as in the encoding: general[0] is rax, [1] rcx, ... [15] r15.
 struct Registers {
   uint64_t general[16];
-  uint64_t flags; ///< RFLAGS.
+  uint64_t flags; ///< The register RFLAGS.
   uint64_t mask[8];
   Vector vector[32];
 };

@@ -110,7 +110,7 @@ TEST_F(SoftCpuTest, Conditions) {
 }
 
 [[gnu::noinline]] uint64_t choose(uint64_t which, uint64_t value) {
-  switch (which) { // A jump table: an indirect jump.
+  switch (which) { // Compiles to a jump table, that is, an indirect jump.
   case 0:
     return value + 1;
   case 1:
@@ -145,7 +145,7 @@ TEST_F(SoftCpuTest, JumpTables) {
 
 [[gnu::noinline]] void sumInto(const double *values, uint64_t count,
                                double *sum) {
-  *sum = sumOf(values, count) + 0.5; // A constant: RIP-relative.
+  *sum = sumOf(values, count) + 0.5; // The constant is a RIP-relative operand.
 }
 
 TEST_F(SoftCpuTest, FloatsAndConstants) {
@@ -218,19 +218,22 @@ TEST_F(SoftCpuTest, FlagsThatAnInstructionKeepsOrReads) {
   uint64_t flags = 0;
   // After cmp and stc, carry and zero are set. The instructions below are in a
   // block of their own and
-  EXPECT_EQ(run(&moeShiftByCount, 5, 0, &flags), 5u); // leave all flags
+  // A shift by 0 leaves all flags.
+  EXPECT_EQ(run(&moeShiftByCount, 5, 0, &flags), 5u);
   EXPECT_EQ(flags & (kCarry | kZero), kCarry | kZero);
   EXPECT_EQ(run(&moeShiftByCount, 5, 1, &flags), 10u);
   EXPECT_EQ(flags & (kCarry | kZero), 0u);
-  EXPECT_EQ(run(&moeRotateByCount, 2, 1, &flags), 1u); // leaves zero
+  // A rotation leaves the zero flag.
+  EXPECT_EQ(run(&moeRotateByCount, 2, 1, &flags), 1u);
   EXPECT_EQ(flags & (kCarry | kZero), kZero);
-  EXPECT_EQ(run(&moeIncrement, 5, 0, &flags), 6u); // leaves carry
+  // An increment leaves the carry flag.
+  EXPECT_EQ(run(&moeIncrement, 5, 0, &flags), 6u);
   EXPECT_EQ(flags & (kCarry | kZero), kCarry);
   EXPECT_EQ(run(&moeIncrement, INT64_MAX, 0, &flags), 1ull << 63);
   EXPECT_EQ(flags & (kCarry | kOverflow), kCarry | kOverflow);
-  EXPECT_EQ(run(&moeAddCarry, 5, 7, &flags), 13u); // reads carry
+  EXPECT_EQ(run(&moeAddCarry, 5, 7, &flags), 13u); // adc reads the carry flag.
   EXPECT_EQ(flags & kCarry, 0u);
-  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // leaves all flags
+  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // not leaves all flags.
   EXPECT_EQ(flags & (kCarry | kZero), kCarry | kZero);
 }
 

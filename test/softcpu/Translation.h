@@ -25,7 +25,7 @@ using BlockStep =
 /// The instruction that ends a block.
 struct BlockEnd {
   enum class Kind : uint8_t {
-    Goes, ///< Continues at `next`: a block may end at any instruction.
+    Goes, ///< Continues at `next`; a block may end at any instruction.
     Jumps,
     Branches, ///< Jumps if `condition` holds; otherwise continues at `next`.
     Calls,
@@ -33,9 +33,10 @@ struct BlockEnd {
   };
 
   Kind kind = Kind::Goes;
-  uint8_t condition = 0; ///< As in the encoding: 4 equal, 5 not equal, ...
-  uint16_t releases = 0; ///< Bytes of arguments that a return drops.
-  bool indirect = false; ///< The target is in `reg` or at `memory`.
+  uint8_t condition = 0; ///< Condition as encoded: 4 equal, 5 not equal, ...
+  /// Bytes of arguments that a return removes from the stack.
+  uint16_t releases = 0;
+  bool indirect = false; ///< Whether the target is in `reg` or at `memory`.
   int8_t reg = -1;
   Address memory;
   uint64_t target = 0, next = 0;
@@ -44,8 +45,9 @@ struct BlockEnd {
 /// Instructions that are executed in sequence.
 struct Block {
   std::vector<BlockStep> steps;
-  uint64_t instructions = 0;       ///< Includes the branch at the end.
-  uint64_t vectorInstructions = 0; ///< Those that are VectorInstruction steps.
+  /// Number of instructions with the branch at the end.
+  uint64_t instructions = 0;
+  uint64_t vectorInstructions = 0; ///< Number of VectorInstruction steps.
   BlockEnd end;
   /// Where the last executions continued, without and with a branch taken, so
   /// that a loop needs no look-up.

@@ -19,7 +19,7 @@ void relateMasks(std::mt19937 &random, Registers &registers) {
   case 3:
     mask[1] = ~uint64_t(0);
     break;
-  case 4: // A mask as at the end of a row.
+  case 4: // The mask has the form of one at the end of a row.
     for (int i = 1; i < 8; ++i)
       mask[i] = (uint64_t(1) << random() % 64) - 1;
     break;

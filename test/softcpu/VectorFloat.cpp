@@ -90,7 +90,7 @@ template <class T> T scaled(T a, T b) {
     if (std::isnan(a))
       return grows ? kInfinity : T(0);
     if (grows ? a == 0 : std::isinf(a))
-      return -std::numeric_limits<T>::quiet_NaN(); // The indefinite number.
+      return -std::numeric_limits<T>::quiet_NaN(); // The default NaN of x86.
     return std::copysign(grows ? kInfinity : T(0), a);
   }
   return scaledBy(a, b);

@@ -28,9 +28,9 @@ struct VectorInstruction {
   /// Where the last source is.
   enum class Source : uint8_t {
     Register,
-    Memory,       ///< All of it is read.
-    ActiveMemory, ///< Elements with a zero in the mask are not accessed.
-    Broadcast,    ///< One element in memory.
+    Memory,       ///< All of the operand in memory is read.
+    ActiveMemory, ///< Elements whose mask bit is zero are not accessed.
+    Broadcast,    ///< A single element in memory.
   };
 
   Execute execute;
@@ -48,10 +48,10 @@ struct VectorInstruction {
   uint8_t bytes = 0;        ///< The vector length.
   uint8_t memoryBytes = 0;  ///< Size of the memory operand.
   uint8_t generalBytes = 0; ///< Size of the general register operand.
-  uint8_t mask = 0;         ///< The mask register's number; 0: no mask.
+  uint8_t mask = 0; ///< Whether there is no mask, and the vector length is 64.
   bool zeroing = false;
-  bool full = false;    ///< No mask, and the vector length is 64.
-  uint8_t rounding = 0; ///< As in MXCSR, if `rounded` is set.
+  bool full = false;    ///< Number of the mask register; 0: no mask.
+  uint8_t rounding = 0; ///< Rounding mode as in MXCSR, if `rounded` is set.
 };
 
 /// Whether decodeVectorInstruction handles it: it is EVEX-encoded, has a mask

@@ -21,8 +21,8 @@ namespace moek::test {
 /// The kinds of operands of an instruction, because mnemonics have several
 /// forms.
 enum class Form : uint8_t {
-  Vector,      ///< Vectors, masks and memory, and none of the following.
-  Immediate,   ///< One source and an immediate.
+  Vector,      ///< Operands are vectors, masks and memory only.
+  Immediate,   ///< One source, and an immediate.
   FromGeneral, ///< A source is a general register.
   ToGeneral,   ///< The destination is a general register.
   Store,       ///< The destination is in memory.

@@ -9,7 +9,7 @@ enum class Last { Register, Memory, Broadcast };
 
 /// One form of an instruction, as MOE_FORMS2 lists them.
 struct FormInfo {
-  unsigned needs; ///< Flags.
+  unsigned needs; ///< Flags of the CPU that are needed.
   size_t length;  ///< Vector length.
   int mask;
   bool zeroing;

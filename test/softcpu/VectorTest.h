@@ -27,17 +27,18 @@ namespace moek::test {
 #define YMM 2
 #define XMM 4
 #define ALL 7
-#define TO16 8      // Broadcasts from memory to 16 elements of 64 bytes,
-#define TO8 16      // or to 8.
-#define VEX 32      // A VEX counterpart has the same name.
-#define REGISTER 64 // Never from memory.
+#define TO16 8 // Memory operands may be broadcast to 16 elements of 64 bytes.
+#define TO8 16 // Memory operands may be broadcast to 8 elements of 64 bytes.
+#define VEX 32 // There is a VEX instruction of the same name.
+#define REGISTER 64 // The last source is never in memory.
 #define IMMEDIATE 128
 #define TO_MASK 256
 #define SCALAR 512  // The rest of 16 bytes ignores the mask.
-#define BF16 1024   // Not part of Isa::Avx512.
-#define MEMORY 2048 // Always from memory.
-#define BLEND 4096  // Where the mask is zero: first source.
-#define VNNI 8192   // The VEX counterpart is software's too, as AVX-VNNI's.
+#define BF16 1024   // The instruction is not part of Isa::Avx512.
+#define MEMORY 2048 // The last source is always in memory.
+#define BLEND 4096  // A zero mask bit selects the first source.
+// The VEX instruction (AVX-VNNI) is executed by software, too.
+#define VNNI 8192
 
 /// Bytes of destination and last source for a vector length: `fixed` or a
 /// fraction of the length.
@@ -85,8 +86,8 @@ inline constexpr Shape SAME = {0, 1, 0, 1}, HALF_FROM = {0, 1, 0, 2},
 /// one, and the destination's previous value.
 struct Operands {
   const void *a, *b, *old;
-  size_t length; ///< Of vectors, in bytes.
-  size_t count;  ///< Elements of the destination.
+  size_t length; ///< Bytes of a vector.
+  size_t count;  ///< Number of elements of the destination.
   unsigned immediate;
 };
 
@@ -94,8 +95,9 @@ struct VectorCase {
   const char *name;
   unsigned flags;
   Shape shape;
-  size_t fromBytes, toBytes; ///< Bytes of an element.
-  bool toFloat;              ///< Any NaN equals any other.
+  /// Bytes of a source element and of a result element.
+  size_t fromBytes, toBytes;
+  bool toFloat; ///< Whether any NaN equals any other.
   /// Computes element `i` of the destination.
   void (*element)(const Operands &, size_t i, void *to);
 };

@@ -65,7 +65,7 @@ int laneAt(const uint64_t *address, Mask mask, uint32_t bytes, uint64_t at) {
 
 void checkAlignment(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
                     AccessKind kind, const uint64_t *address) {
-  uint64_t low = 0; // Of all lanes: those that are not active may be anything.
+  uint64_t low = 0; // With inactive lanes, which may have any address.
   for (int i = 0; i < kLanes; ++i)
     low |= address[i];
   if (!(low & (bytes - 1)))

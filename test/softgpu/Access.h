@@ -12,9 +12,10 @@ enum class AccessKind : uint8_t { Read, Write, Atomic };
 /// The memory of each lane's access after all enabled checks: the lane may read
 /// or write `bytes` bytes at `host`.
 struct Request {
-  uint64_t address[kLanes]; ///< Address in op's space, or generic.
+  uint64_t address[kLanes]; ///< Address in the op's space, or a generic one.
   uint8_t *host[kLanes];
-  bool isOfHost = false; ///< Some lane's is mapped; set if checks are enabled.
+  /// Whether a lane's memory is mapped; set only by checks.
+  bool isOfHost = false;
 };
 
 /// Reads the lanes' addresses; op's address register is its source `source`.

@@ -219,7 +219,7 @@ static T extreme(T a, T b, bool propagates, bool xorSign) {
   if (xorSign)
     a = std::fabs(a), b = std::fabs(b);
   T out;
-  if (a != a || b != b) // Of two NaNs the second, made quiet.
+  if (a != a || b != b) // Of two NaNs, the second is returned as a quiet NaN.
     out = a != a && b != b ? b + b
           : propagates     ? std::numeric_limits<T>::quiet_NaN()
           : a != a         ? b

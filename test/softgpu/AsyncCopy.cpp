@@ -32,7 +32,7 @@ static bool landsEarly(const Warp &warp, const AsyncCopy &copy) {
 /// source]. kind: 1 there is a size, 2 there is a predicate.
 static void copyAsync(Warp &warp, const Op &op, Mask mask) {
   Request to, from;
-  Op part = op; // One of the two addresses at a time.
+  Op part = op; // A copy of the op that has one address at a time.
   int next = 0;
   auto addresses = [&](uint8_t bytes, int64_t imm, Request &request) {
     part.addressBytes = bytes;

@@ -166,12 +166,12 @@ void decodeLop3(Decoder &decoder) {
 
 /// The selectors of prmt's modes, by the low two bits of c.
 static constexpr uint16_t kModes[6][4] = {
-    {0x3210, 0x4321, 0x5432, 0x6543}, // f4e
-    {0x5670, 0x6701, 0x7012, 0x0123}, // b4e
-    {0x0000, 0x1111, 0x2222, 0x3333}, // rc8
-    {0x3210, 0x3211, 0x3222, 0x3333}, // ecl
-    {0x0000, 0x1110, 0x2210, 0x3210}, // ecr
-    {0x1010, 0x3232, 0x1010, 0x3232}, // rc16
+    {0x3210, 0x4321, 0x5432, 0x6543}, // Mode f4e.
+    {0x5670, 0x6701, 0x7012, 0x0123}, // Mode b4e.
+    {0x0000, 0x1111, 0x2222, 0x3333}, // Mode rc8.
+    {0x3210, 0x3211, 0x3222, 0x3333}, // Mode ecl.
+    {0x0000, 0x1110, 0x2210, 0x3210}, // Mode ecr.
+    {0x1010, 0x3232, 0x1010, 0x3232}, // Mode rc16.
 };
 
 /// kind: 0 default, else a mode.
@@ -187,7 +187,7 @@ static void prmt(Warp &warp, const Op &op, Mask mask) {
     for (int j = 0; j < 4; ++j) {
       uint32_t choice = selector >> 4 * j & 15;
       uint32_t byte = uint32_t(both >> 8 * (choice & 7)) & 255;
-      if (choice & 8) // The byte's sign, eight times.
+      if (choice & 8) // Repeats the byte's sign eight times.
         byte = byte & 128 ? 255 : 0;
       word |= byte << 8 * j;
     }

@@ -12,8 +12,8 @@
 namespace softgpu {
 
 static constexpr uint32_t kAgents = 1u << 21;
-static constexpr uint32_t kMany =
-    kAgents - 1; ///< Stands for readers of several agents.
+/// Stands for several agents that have read.
+static constexpr uint32_t kMany = kAgents - 1;
 static constexpr uint32_t kStrong = 16;
 static constexpr uint32_t kLaunches = 64;
 

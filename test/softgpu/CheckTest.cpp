@@ -47,7 +47,8 @@ TEST_F(CheckTest, Bounds) {
   EXPECT_TRUE(found(run("st.global.u32 [%rd90+-8], %r0;", x),
                     FindingKind::OutOfBounds,
                     {"writes 4 bytes", "8 bytes before 'x'"}));
-  uint64_t odd = upload(std::vector<uint32_t>(63), "odd"); // Half inside.
+  // Half of the access is inside.
+  uint64_t odd = upload(std::vector<uint32_t>(63), "odd");
   EXPECT_TRUE(found(run("ld.global.u64 %rd5, [%rd0+248];", odd),
                     FindingKind::OutOfBounds, {"byte 248 of 'odd'"}));
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [64];"), FindingKind::OutOfBounds));

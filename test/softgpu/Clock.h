@@ -18,11 +18,12 @@
 namespace softgpu {
 
 struct LaunchTime {
-  double seconds = 0; ///< From the first instruction to the last.
+  double seconds = 0; ///< Time from the first instruction to the last.
   double cycles = 0;
-  uint64_t blocks = 0, executed = 0; ///< Of the grid; of these recorded.
-  int resident = 0;                  ///< Blocks on a multiprocessor at once.
-  int busy = 0;                      ///< Multiprocessors that have blocks.
+  /// Blocks of the grid; blocks that were recorded.
+  uint64_t blocks = 0, executed = 0;
+  int resident = 0; ///< Blocks that a multiprocessor has at once.
+  int busy = 0;     ///< Number of multiprocessors that have blocks.
   /// Stalls of the last block that was replayed: see `leastStall` of timeOf().
   std::vector<std::string> stalls;
   // For the multiprocessor that ends last: the part of the time in which each

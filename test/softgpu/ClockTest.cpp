@@ -108,7 +108,7 @@ TEST_F(ClockTest, BankConflictsTakeWavefronts) {
   LaunchTime without = time("banks", 128, 256, out, 1, 1024);
   LaunchTime with = time("banks", 128, 256, out, 32, 1024);
   EXPECT_EQ(with.bound(), "shared");
-  EXPECT_GT(with.cycles, 32 * 8 * 1024); // 8 warps, 32 wavefronts each.
+  EXPECT_GT(with.cycles, 32 * 8 * 1024); // Each of 8 warps needs 32 wavefronts.
   EXPECT_GT(with.seconds, 5 * without.seconds);
 }
 

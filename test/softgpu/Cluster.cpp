@@ -96,7 +96,8 @@ std::string describeWait(Warp &warp, const Op &op, int barrier) {
 void decodeClusterBarrier(Decoder &decoder) {
   decoder.needArch(90);
   bool arrives = decoder.choose({"arrive", "wait"}) == 0;
-  decoder.accept(arrives ? "release" : "acquire"); // As without it.
+  // The suffix states the default.
+  decoder.accept(arrives ? "release" : "acquire");
   decoder.choose({"aligned"});
   decoder.needOperands(0, 0);
   Op &op = decoder.begin(arrives ? arriveAtCluster : nullptr,

@@ -34,22 +34,23 @@ struct Warp;
 struct BulkCopy {
   uint64_t source = 0;
   uint32_t destination = 0, bytes = 0;
-  uint32_t clock = 0; ///< Of the async proxy.
+  uint32_t clock = 0; ///< Clock of the async proxy.
   bool hasLanded = false;
 };
 
 struct Mbarrier {
   using Clocks = SharedMemory::Clocks;
-  uint32_t count = 0;   ///< Arrivals of a phase.
-  uint32_t pending = 0; ///< Of these, those that are to come.
+  uint32_t count = 0;   ///< Number of arrivals that end a phase.
+  uint32_t pending = 0; ///< Arrivals that the open phase still needs.
   int64_t bytes = 0;    ///< Expected bytes that have not arrived (tx-count).
   uint64_t phase = 0;   ///< Number of complete phases.
-  int warp = 0;         ///< Who has initialised it.
+  int warp = 0;         ///< Warp that has initialised the mbarrier.
   bool isFenced = false;
-  Clocks arrived{};             ///< What the open phase's arrivals know,
-  Clocks complete{};            ///< and those of complete phases.
-  std::vector<BulkCopy> copies; ///< Of the open phase,
-  std::vector<BulkCopy> landed; ///< and of complete ones, not yet seen.
+  Clocks arrived{};  ///< Clocks that arrivals in the open phase know.
+  Clocks complete{}; ///< Clocks that arrivals in complete phases knew.
+  std::vector<BulkCopy> copies; ///< Bulk copies of the open phase.
+  /// Bulk copies of complete phases that no warp has seen yet.
+  std::vector<BulkCopy> landed;
 };
 
 /// What a cluster's warps have brought to one phase of barrier.cluster.
@@ -59,8 +60,9 @@ struct ClusterPhase {
 };
 
 struct Cluster {
-  std::vector<std::unique_ptr<Block>> blocks; ///< By rank.
-  ClusterPhase phases[2];                     ///< At most two are in use.
+  /// Blocks by rank in the cluster.
+  std::vector<std::unique_ptr<Block>> blocks;
+  ClusterPhase phases[2]; ///< At most two are in use.
 };
 
 /// Values of LaneGroup::barrier for lanes that wait at no bar.

@@ -220,7 +220,7 @@ TEST_F(CollectiveTest, SpecialRegisters) {
                              (1u << lane) - 1,
                              ~((1u << lane) - 1),
                              48,
-                             64}; // An H100's multiprocessor.
+                             64}; // Warps of an H100's multiprocessor.
     for (int i = 0; i < 15; ++i)
       EXPECT_EQ(values[thread * 16 + i], want[i])
           << names[i] << " of thread " << thread;

@@ -70,11 +70,11 @@ template <class T> static Mask compare(const T *a, const T *b, uint8_t holds) {
     for (int i = 0; i < kLanes; ++i)
       bits[i] = a[i] == b[i];
     break;
-  case kLess | kGreater: // Floats: ordered and different.
+  case kLess | kGreater: // For floats: ordered and different.
     for (int i = 0; i < kLanes; ++i)
       bits[i] = (a[i] < b[i]) | (a[i] > b[i]);
     break;
-  default: // Ordered.
+  default: // The other comparisons depend on the order.
     for (int i = 0; i < kLanes; ++i)
       bits[i] = (a[i] == a[i]) & (b[i] == b[i]);
   }
@@ -217,7 +217,9 @@ static uint8_t takeComparison(Decoder &decoder) {
     if (!kind && decoder.accept(comparison.name))
       kind = comparison.holds;
   if (!kind)
-    decoder.choose({"eq", "ne", "lt", "le", "gt", "ge"}); // Always fails.
+    decoder.choose(
+        {"eq", "ne", "lt", "le", "gt",
+         "ge"}); // Reports the unknown name, because there is none of these.
   kind |= uint8_t((decoder.chooseOr(-1, {"and", "or", "xor"}) + 1) << 4);
   return kind;
 }

@@ -122,7 +122,8 @@ static double roundIntegral(double value, Rounding rounding) {
 
 static uint64_t floatToInteger(double value, PtxType from, PtxType to,
                                Rounding rounding) {
-  if (std::isnan(value)) // 0, but 1 << 63 if either type has 64 bits.
+  // NaN becomes 0, but 1 << 63 if either type has 64 bits.
+  if (std::isnan(value))
     return from.bits == 64 || to.bits == 64 ? uint64_t(1) << (to.bits - 1) : 0;
   value = roundIntegral(value, rounding);
   double top = std::ldexp(1.0, to.bits - (to.isSigned() ? 1 : 0));
@@ -229,7 +230,8 @@ static void convert(Warp &warp, const Op &op, Mask mask) {
     if (isSingle && op.kind & kFtz && !(to.isFloat() && to.bits == 16))
       value = flush(float(value));
     if (std::isnan(value) && to.isFloat() && !(op.kind & kSat)) {
-      if (op.kind & kFtz && from.bits == 32) // It passes through f32.
+      // With .ftz, the NaN passes through f32.
+      if (op.kind & kFtz && from.bits == 32)
         lane = kNan;
       lane = to.kind == PtxType::Tf ? tf32Nan(lane, rounding)
                                     : nanOf(lane, from, to);
@@ -288,7 +290,7 @@ static constexpr auto kHalfToFloat = [](uint16_t a) {
   return canonical(floatOfHalf(a));
 };
 static constexpr auto kBfloatToFloat = [](uint16_t a) {
-  return uint32_t(a) << 16; // NaNs as they are.
+  return uint32_t(a) << 16; // Keeps NaNs unchanged.
 };
 static void floatToHalf(Warp &warp, const Op &op, Mask mask) {
   alignas(64) uint16_t out[kLanes];

@@ -426,7 +426,7 @@ void Decoder::declare(const PtxVariable &variable) {
     return;
   }
   case Space::Local:
-  case Space::Param: // Of a call.
+  case Space::Param: // The variable is a parameter of a call.
     frame.variables.back()[variable.name] = {
         Space::Local, align(kernel_.localBytes), variable.bytes};
     return;

@@ -107,15 +107,16 @@ private:
     Space space = Space::Local;
     uint64_t address = 0, bytes = 0;
   };
-  struct Frame { ///< A function being inlined.
+  struct Frame { ///< A function that is being inlined.
     const PtxFunction *function = nullptr;
     std::map<std::string, uint32_t> labels;
-    std::vector<std::pair<uint32_t, std::string>> branches; ///< Op, label.
-    std::vector<std::pair<size_t, std::string>>
-        targets;                  ///< Index in a table, label.
-    std::vector<uint32_t> leaves; ///< Ops that jump to its end.
-    std::vector<std::map<std::string, Register>>
-        registers; ///< By scope, inner last.
+    /// Number of an op, and the label that it jumps to.
+    std::vector<std::pair<uint32_t, std::string>> branches;
+    /// Index in a table of targets, and the label there.
+    std::vector<std::pair<size_t, std::string>> targets;
+    std::vector<uint32_t> leaves; ///< Ops that jump to the function's end.
+    /// One map for each scope, the inner one last.
+    std::vector<std::map<std::string, Register>> registers;
     std::vector<std::map<std::string, Variable>> variables;
   };
 

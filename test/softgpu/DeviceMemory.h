@@ -31,7 +31,7 @@ public:
   LazyPages(LazyPages &&other) noexcept;
   LazyPages &operator=(LazyPages &&other) noexcept;
   void *data() const { return data_; }
-  void clear(); ///< Makes them zero again.
+  void clear(); ///< Makes all counters zero again.
 private:
   void *data_ = nullptr;
   uint64_t bytes_ = 0;
@@ -40,13 +40,15 @@ private:
 struct Allocation {
   std::string name;
   uint64_t base = 0, bytes = 0;
-  uint8_t *host = nullptr; ///< Where its bytes are.
+  uint8_t *host = nullptr; ///< Address of the bytes in the host's memory.
   bool isFreed = false, isReadOnly = false;
-  bool isHost = false;         ///< Mapped host memory: `host` is not owned.
-  uint64_t *valid = nullptr;   ///< A bit per byte: written. Null: all were.
-  uint32_t *writers = nullptr; ///< Tags by granule (BlockRaces.cpp).
+  bool isHost = false; ///< Mapped host memory: `host` is not owned.
+  /// Bit i: byte i was written. Null: all bytes were.
+  uint64_t *valid = nullptr;
+  /// Tags of the writers of each granule (BlockRaces.cpp).
+  uint32_t *writers = nullptr;
   uint32_t *readers = nullptr;
-  uint32_t raceBase = 0; ///< Launch at which tags were cleared.
+  uint32_t raceBase = 0; ///< Number of the launch in which tags were cleared.
   LazyPages pages, validPages, racePages;
 
   bool isWritten(uint64_t offset, uint64_t count) const;
@@ -57,13 +59,14 @@ struct Allocation {
 /// after each fence or release a block continues as a new agent, so that what
 /// it did before can be told from what follows.
 struct BlockClock {
-  struct View { ///< Newest known agent per block.
+  struct View { ///< The newest agent of each block that is known.
     std::unordered_map<uint32_t, uint32_t> newest;
     void join(const View &other);
   };
   uint32_t block = 0, agent = 0;
   View known, fenced,
-      pending; ///< fenced: at the last fence; pending: read, not yet fenced.
+      /// fenced: known at the last fence; pending: read, not yet fenced.
+      pending;
 };
 
 /// Detects races between blocks of a grid by happens-before: a block's weak
@@ -94,8 +97,8 @@ private:
   uint32_t launchTag(Allocation &allocation);
 
   uint32_t launch_ = 0;
-  bool hasFenced_ =
-      false; ///< In this launch; otherwise no block knows of others.
+  /// Whether this launch has a fence; without, no block knows of others.
+  bool hasFenced_ = false;
   std::vector<uint32_t> blocks_; ///< The block of each agent.
   /// What strong writes to each address have released.
   std::unordered_map<uint64_t, BlockClock::View> released_;

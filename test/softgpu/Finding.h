@@ -10,18 +10,18 @@
 namespace softgpu {
 
 enum class FindingKind : uint8_t {
-  OutOfBounds, ///< No allocation at the address.
+  OutOfBounds, ///< There is no allocation at the address.
   UseAfterFree,
   Misaligned,
-  Uninitialised, ///< Reads memory or a register that was never written.
-  ReadOnly,      ///< A write where only reads are allowed.
-  SharedRace,    ///< Two threads of a block without a barrier between.
-  BlockRace,     ///< Two blocks of a grid without release and acquire.
+  Uninitialised, ///< The read memory or register was never written.
+  ReadOnly,      ///< A write to memory that may only be read.
+  SharedRace, ///< Accesses by two threads of a block with no barrier between.
+  BlockRace,  ///< Accesses by two blocks of a grid without release and acquire.
   WriteConflict, ///< Lanes of one store write different values to one byte.
   DivergentBarrier,
-  DivergentWarp, ///< shfl, vote, mma, ... without all lanes it names.
-  AsyncRead,     ///< A destination of cp.async touched before its wait.
-  Mbarrier,      ///< Counts of an mbarrier that cannot be right.
+  DivergentWarp, ///< A shfl, vote, mma, ... without all lanes that it names.
+  AsyncRead,     ///< Access to a destination of cp.async before its wait.
+  Mbarrier,      ///< Counts of an mbarrier that are impossible.
   AsyncProduct,  ///< Operands of wgmma without its fence, or before its wait.
   BarrierDeadlock,
   LaunchLimit,
@@ -35,7 +35,7 @@ std::string_view findingName(FindingKind kind);
 struct Finding {
   FindingKind kind;
   std::string text;
-  int line = 0; ///< Line of the PTX; 0: no instruction.
+  int line = 0; ///< Line in the PTX; 0: no instruction.
   uint64_t address = 0;
   uint32_t block[3] = {0, 0, 0}, thread[3] = {0, 0, 0};
 };

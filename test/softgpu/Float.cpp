@@ -68,7 +68,7 @@ static double approximate(Function function, double x, ApproxError error,
     reach = std::max(bound.absolute, reach);
   if ((function == Sin || function == Cos) && std::fabs(x) > 2 * M_PI)
     reach = 0x1.3bp-15; // 2^-14.7 up to 100 pi; beyond, PTX guarantees nothing.
-  if (wider > 0)        // Half a unit of the smallest, rounded to a whole one.
+  if (wider > 0) // Half a unit of the smallest number, rounded to a whole unit.
     reach = std::max(reach, smallest);
   return error == ApproxError::High ? value + reach : value - reach;
 }

@@ -38,7 +38,7 @@ float directed(Exact exact, char mode) {
   float nearest = float(exact.value);
   bool down = mode == 'm' || (mode == 'z' && exact.value > 0);
   long double above =
-      (exact.value - nearest) + exact.rest; // Exact value - nearest.
+      (exact.value - nearest) + exact.rest; // The exact value minus `nearest`.
   if (std::isinf(nearest))
     above = nearest > 0 ? -1 : 1;
   if (down && above < 0)
@@ -238,7 +238,7 @@ uint64_t toHalf(double x) {
   double magnitude = std::fabs(x);
   if (magnitude >= 65520)
     return sign | 0x7C00;
-  uint64_t low = 0, high = 0x7BFF; // The largest that is not above.
+  uint64_t low = 0, high = 0x7BFF; // Searches the largest that is not greater.
   while (low < high) {
     uint64_t middle = (low + high + 1) / 2;
     half(middle) <= magnitude ? low = middle : high = middle - 1;
@@ -542,7 +542,7 @@ TEST_F(FloatTest, Approximations) {
       }
     }
     if (isOnDriver())
-      continue; // It has only one error.
+      continue; // This function has only one kind of error.
     EXPECT_LT(error[int(ApproxError::Low)], error[0]) << f.text;
     EXPECT_GT(error[int(ApproxError::High)], error[0]) << f.text;
   }

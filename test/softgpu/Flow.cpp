@@ -90,7 +90,7 @@ void decodeBarrier(Decoder &decoder) {
     decoder.result(at++, reduction ? 0 : 4);
   decoder.source(at++, 4);
   if (at < count - (what == 2 ? 1 : 0)) {
-    op.imm = 1; // The number of threads is given.
+    op.imm = 1; // Marks that the number of threads is given.
     decoder.source(at++, 4);
   }
   if (what == 2) {

@@ -19,10 +19,10 @@ namespace softgpu {
 
 /// Cycles from issue to use of the result, for a warp without conflicts.
 struct Latencies {
-  int arithmetic = 4; ///< Float and integer.
+  int arithmetic = 4; ///< Float and integer instructions.
   int special = 22;   ///< Special functions and slow conversions.
   int shuffle = 23;
-  int mma; ///< m16n8k16 of F16, m16n8k32 of int8.
+  int mma; ///< An m16n8k16 of F16 or m16n8k32 of int8.
   int shared, l1, l2, dram;
 };
 
@@ -30,15 +30,17 @@ struct Latencies {
 struct GpuModel {
   std::string_view name;
   int arch, multiprocessors;
-  double gigahertz, gigabytes; ///< Boost clock; DRAM per second, published.
-  double l2Bytes;              ///< Each multiprocessor's part of L2's rate.
-  double int8Macs, halfMacs;   ///< Dense; F16 with F32 sums.
+  /// Boost clock in GHz; DRAM bandwidth in GB/s, as published.
+  double gigahertz, gigabytes;
+  double l2Bytes; ///< Share of a multiprocessor in the L2 bandwidth.
+  /// Dense multiply-adds; F16 products with F32 sums.
+  double int8Macs, halfMacs;
   int floatLanes, integerLanes;
   bool isShared; ///< Half of the float lanes also serve as integer lanes.
   // What follows only the clock uses.
-  double mmaSync;        ///< The part of these rates that mma.sync reaches.
-  double dramEfficiency; ///< The part of `gigabytes` that reading reaches.
-  int l1Kilobytes;       ///< L1 and shared memory together.
+  double mmaSync; ///< Fraction of int8Macs and halfMacs that mma.sync reaches.
+  double dramEfficiency; ///< Fraction of `gigabytes` that reading reaches.
+  int l1Kilobytes;       ///< Size of L1 and shared memory together.
   int l2Megabytes;
   Latencies latency;
   /// Multiprocessors of each part of the GPU that a cluster cannot leave

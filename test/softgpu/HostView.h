@@ -61,7 +61,7 @@ private:
   static constexpr uint32_t kLine = 32;
   struct Store {
     uint8_t *host;
-    uint32_t bytes, block, agent, clock; ///< Clock of the warp.
+    uint32_t bytes, block, agent, clock; ///< clock: that of the warp.
     int warp, lane;
     std::array<uint8_t, kLine> value;
   };

@@ -55,7 +55,7 @@ static moert::StatusOr<Image> identifyPtx(std::string_view bytes) {
         image.arch = int(std::strtol(target.c_str(), &end, 10));
         image.suffix = *end;
       } else if (!image.versionMajor) {
-        break; // PTX begins with .version.
+        break; // PTX begins with .version, so this is not PTX.
       }
     }
   } catch (const PtxError &error) {

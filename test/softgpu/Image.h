@@ -14,9 +14,9 @@ enum class ImageKind { Cubin, Ptx };
 
 struct Image {
   ImageKind kind = ImageKind::Ptx;
-  int arch = 0;    ///< 89 for sm_89.
-  char suffix = 0; ///< For PTX: 'a' (this arch only), 'f' (its family).
-  int versionMajor = 0, versionMinor = 0; ///< PTX's version.
+  int arch = 0;    ///< 89 stands for sm_89.
+  char suffix = 0; ///< PTX only: 'a' for this arch alone, 'f' for its family.
+  int versionMajor = 0, versionMinor = 0; ///< Version of the PTX.
 };
 
 /// Identifies an image by a cubin's ELF header or by PTX's directives.

@@ -142,7 +142,7 @@ void decodeIntegerAdd(Decoder &decoder, bool subtracts, bool saturates) {
                                  int32_t, int32_t, int32_t>;
   else
     handler = byType(decoder, type, [&]<class T>(T) -> Handler {
-      using U = std::make_unsigned_t<T>; // Wraps.
+      using U = std::make_unsigned_t<T>; // Unsigned arithmetic wraps.
       return subtracts ? binary<kSub<U>, U, U, U> : binary<kAdd<U>, U, U, U>;
     });
   decoder.simple(handler, OpClass::Integer, type.bytes(), {type, type});

@@ -206,7 +206,7 @@ TEST_F(KernelTest, Attention) {
             for (int j = 0; j < keys; ++j)
               sum += p[j] * halfValue(v[j * 64 + d]) / total;
             ASSERT_NEAR(out[i * 64 + d], sum, 1e-3)
-                << i << " " << d; // P is F16.
+                << i << " " << d; // P has F16 values.
           }
         }
       }
@@ -240,7 +240,7 @@ TEST_F(KernelTest, RouterAndGroups) {
     const Kernel &group = compiled("rows.cu", "group", arch);
     int tokens = 45, top = 6, slots = tokens * top;
     auto logits = randoms(size_t(tokens) * 64, 4);
-    logits[5] = logits[6]; // A tie.
+    logits[5] = logits[6]; // Two equal logits.
     uint64_t dl = upload(logits), ids = gpu.memory().allocate(slots * 4, "ids");
     uint64_t weights = gpu.memory().allocate(slots * 4, "weights");
     ASSERT_TRUE(isClean(

@@ -207,7 +207,7 @@ static Modifiers takeModifiers(Decoder &decoder) {
              name != "L2::evict_first" && name != "L2::evict_last" &&
              name != "L2::evict_normal" && name != "L2::64B" &&
              name != "L2::128B" && name != "L2::256B")
-      decoder.type(); // Fails with its name.
+      decoder.type(); // Reports the unknown modifier.
     decoder.skip();
   }
   return m;
@@ -308,7 +308,7 @@ void decodeHint(Decoder &decoder) {
         name != "L2::128B" && name != "L2::evict_normal" &&
         name != "L2::evict_last" && name != "uniform" &&
         name != "L2::evict_first")
-      return; // Fails with its name.
+      return; // Reports the unknown modifier.
     decoder.skip();
   }
   decoder.begin([](Warp &, const Op &, Mask) {}, OpClass::Other);

@@ -110,17 +110,18 @@ void Translator::arithmetic(MachineOp &m, Text text) const {
   if (text.is({"mov", "cvta", "isspacep", "activemask"}))
     return set(m, Pipe::Free);
   if (type == "f64" && text.is({"selp"}))
-    return set(m, Pipe::Integer, 2); // Half by half.
+    return set(m, Pipe::Integer, 2); // The two halves are selected separately.
   if (type == "f64")
     return set(m, Pipe::Double);
   if (text.is({"cvt"}))
     return convert(m, text);
   if (type == "pred")
-    return set(m, Pipe::Free); // Part of a comparison.
+    return set(
+        m, Pipe::Free); // Instructions on predicates are part of a comparison.
   if (text.is({"rcp", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "sqrt"})) {
     set(m, Pipe::Special);
     if (!text.has("approx")) {
-      set(m, Pipe::Float, 8); // A subroutine.
+      set(m, Pipe::Float, 8); // The exact function is a subroutine.
       m.latency = 60;
     }
     return;
@@ -138,7 +139,7 @@ void Translator::arithmetic(MachineOp &m, Text text) const {
   if (isF) {
     bool isCompare = text.is({"setp", "set", "selp", "slct", "min", "max"});
     if (text.is({"abs", "neg"}))
-      return set(m, Pipe::Free); // Modifiers of operands.
+      return set(m, Pipe::Free); // Signs are modifiers of operands.
     return set(m, isCompare ? Pipe::Integer : Pipe::Float);
   }
   if (text.is({"mul", "mad", "mul24", "mad24", "madc"})) {
@@ -242,7 +243,7 @@ MachineOp Translator::translate(const Op &op, Text text) const {
       m.groups = uint16_t(op.imm);
       return m;
     }
-    if (op.imm) // Its first op stands for the instruction.
+    if (op.imm) // The first op stands for the instruction.
       return m;
     m.pipe = Pipe::Product;
     constexpr int kDepth = 16, kRows = 16, kWarps = 4;
@@ -484,7 +485,8 @@ MachineCode Translator::run(const Resources &resources) {
       for (int s = 0; s < op.sources; ++s)
         read(op.r[size_t(op.results + s)]);
       read(op.guard);
-      if (op.opClass == OpClass::Warpgroup) // Adds to its results.
+      // The results are sums and are read as well.
+      if (op.opClass == OpClass::Warpgroup)
         for (int r = 0; r < op.results; ++r)
           read(op.r[size_t(r)]);
       for (int r = 0; r < op.results; ++r)

@@ -24,19 +24,19 @@ enum class Pipe : uint8_t {
   Float,    ///< F32 additions and products.
   Multiply, ///< Integer products and dp4a: part of the float lanes.
   Integer,  ///< Logic, comparisons, selections, right shifts.
-  Adder,    ///< Additions, left shifts: on Integer or, as products, Multiply.
-  Special,  ///< Special functions, slow conversions: 4 lanes.
+  Adder,   ///< Additions and left shifts, on Integer or (as products) Multiply.
+  Special, ///< Special functions and slow conversions: 4 lanes.
   Double,
   Tensor,
   Global, ///< Loads, stores and atomics of global and local memory.
   Shared,
   Copy,          ///< cp.async
   Commit,        ///< cp.async.commit_group
-  Wait,          ///< cp.async.wait_group: `groups` may remain.
+  Wait,          ///< cp.async.wait_group; `groups` may remain.
   Product,       ///< wgmma.mma_async
-  ProductFence,  ///< wgmma.fence, at which the four warps meet.
+  ProductFence,  ///< wgmma.fence, at which the four warps wait for each other.
   ProductCommit, ///< wgmma.commit_group
-  ProductWait,   ///< wgmma.wait_group: `groups` may remain.
+  ProductWait,   ///< wgmma.wait_group; `groups` may remain.
   BulkCopy,      ///< cp.async.bulk
   ExpectBytes,   ///< mbarrier.arrive.expect_tx
   AwaitBytes,    ///< mbarrier.try_wait
@@ -46,21 +46,24 @@ enum class Pipe : uint8_t {
   Branch,
   Barrier,
   Fence,
-  Other ///< Only an issue slot.
+  Other ///< Takes only an issue slot.
 };
 
 struct MachineOp {
   uint32_t op = 0; ///< Index in Kernel::ops.
   Pipe pipe = Pipe::Free;
-  uint8_t slots = 1; ///< Instructions, all on this pipe.
+  uint8_t slots = 1; ///< Number of machine instructions, all on this pipe.
   uint8_t reads = 0, writes = 0;
   uint16_t latency = 0;  ///< Cycles from issue to result, without queues.
   uint16_t interval = 1; ///< Cycles that an instruction occupies its pipe.
   uint16_t groups = 0;
-  uint16_t operandBytes = 0; ///< wgmma: its warp's share of shared memory.
-  int32_t record = -1;       ///< Number of its Access in the region; -1: none.
-  uint32_t registers = 0; ///< First of its reads, then writes, in `registers`.
-  uint32_t line = 0;      ///< Its 128 bytes (8 instructions) of machine code.
+  /// For wgmma: the warp's share of bytes from shared memory.
+  uint16_t operandBytes = 0;
+  int32_t record = -1; ///< Index of the op's Access in the region; -1: none.
+  /// Index in `registers` of the op's reads, which writes follow.
+  uint32_t registers = 0;
+  /// Number of the 128 bytes (8 instructions) of code that have the op.
+  uint32_t line = 0;
 };
 
 struct MachineRegion {
@@ -70,17 +73,18 @@ struct MachineRegion {
 
 struct MachineCode {
   std::vector<MachineRegion> regions; ///< One for each of Regions::all.
-  std::vector<MachineOp> ops;         ///< Region by region, as they issue.
+  /// Ops of one region after the other, in the order of issue.
+  std::vector<MachineOp> ops;
   std::vector<uint32_t> registers;
   uint32_t registerCount = 0;
-  uint32_t instructions = 0; ///< Number in the whole kernel.
+  uint32_t instructions = 0; ///< Number of instructions of the whole kernel.
 };
 
 /// What the assembler reports of a kernel.
 struct Resources {
-  int registers = 255; ///< Per thread.
+  int registers = 255; ///< Registers of a thread.
   int spilledBytes = 0;
-  int sharedBytes = 0; ///< Static.
+  int sharedBytes = 0; ///< Bytes of static shared memory.
 };
 
 MachineCode machineCodeOf(const Kernel &kernel, const Regions &regions,

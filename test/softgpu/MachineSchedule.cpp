@@ -49,9 +49,11 @@ bool isOrdered(const Memory &a, const Memory &b) {
 }
 
 struct Node {
-  std::vector<std::pair<uint32_t, int>> next; ///< Successor, cycles until it.
-  int before = 0;               ///< Predecessors that are not scheduled yet.
-  int earliest = 0, height = 0; ///< Cycle; longest chain behind it.
+  /// Successor, and the cycles until it can issue.
+  std::vector<std::pair<uint32_t, int>> next;
+  int before = 0; ///< Number of predecessors that are not scheduled yet.
+  /// Earliest cycle; cycles of the longest chain after the node.
+  int earliest = 0, height = 0;
 };
 
 class Scheduler {
@@ -100,8 +102,8 @@ private:
   /// The registers that the region uses. The arrays below are indexed by a
   /// register's place in this list, which localOf_ has.
   std::vector<std::pair<uint32_t, uint32_t>> local_;
-  std::vector<uint32_t> uses_;  ///< Reads that are not scheduled yet.
-  std::vector<uint8_t> isHeld_; ///< Occupies a register now.
+  std::vector<uint32_t> uses_;  ///< Number of reads that are not scheduled yet.
+  std::vector<uint8_t> isHeld_; ///< Whether the value occupies a register now.
   std::vector<uint8_t> isConstant_;
   std::vector<uint32_t> version_, localOf_;
   int pressure_ = 0;
@@ -122,7 +124,8 @@ Memory Scheduler::memoryOf(uint32_t index) const {
     memory.space = 2;
     memory.isWrite = !m.writes;
     break;
-  case Pipe::Copy: // Writes shared memory; its address comes first.
+  // The op writes shared memory, and its address is the first source.
+  case Pipe::Copy:
     memory.space = 2;
     memory.isWrite = true;
     break;
@@ -168,7 +171,7 @@ void Scheduler::connect() {
       if (writer[at] >= 0)
         edge(uint32_t(writer[at]), i, cyclesOf(ops_[size_t(writer[at])]));
       else if (!isHeld_[at]) {
-        isHeld_[at] = 1; // Comes from before the region.
+        isHeld_[at] = 1; // The value comes from before the region.
         pressure_ += widths_[r[k]];
       }
       hasRegisters |= !isConstant_[at];

@@ -156,7 +156,8 @@ protected:
         x = draw() * 256;
     auto bits = [&](float x) -> uint32_t {
       if (type == "bf16")
-        return std::bit_cast<uint32_t>(x) >> 16; // Exact: five bits.
+        return std::bit_cast<uint32_t>(x) >>
+               16; // Exact, because the numbers have five bits.
       if (x == 0)
         return 0;
       int exponent;

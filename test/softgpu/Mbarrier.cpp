@@ -215,7 +215,8 @@ void checkBlockEnd(Block &block) {
       continue;
     Warp &warp = block.warps.front();
     const std::vector<Op> &ops = block.launch->kernel->ops;
-    warp.pc = warp.pc ? warp.pc - 1 : 0; // Its last instruction.
+    // Points at the last instruction of the warp.
+    warp.pc = warp.pc ? warp.pc - 1 : 0;
     report(warp, ops[warp.pc], 0, FindingKind::AsyncRead,
            fmt::format("ends before it has waited for what is copied to it, "
                        "at the mbarrier at byte {} of shared memory",

@@ -80,7 +80,8 @@ TEST_F(MemoryTest, DynamicSharedFollowsStatic) {
   uint64_t out = zeros(16), none = 0;
   ASSERT_TRUE(isClean(gpu.run(k, threads(1, 1, 64), out, none, none, none)));
   auto values = download<uint32_t>(out, 3);
-  EXPECT_EQ(values[1] - values[0], 32u); // GPUs reserve some at 0.
+  // The allocator reserves some bytes at 0.
+  EXPECT_EQ(values[1] - values[0], 32u);
   EXPECT_EQ(values[2], 64u);
 }
 
@@ -166,7 +167,7 @@ TEST_F(MemoryTest, AtomicsOfOtherTypes) {
   EXPECT_EQ(download<float>(cells, 1)[0], 496.0f);
   auto words = download<uint64_t>(cells, 4);
   EXPECT_EQ(words[1], 32u * 4294967297u);
-  EXPECT_EQ(words[2], 0x50004C00u); // 32 and 16.
+  EXPECT_EQ(words[2], 0x50004C00u); // F16 numbers 32 and 16.
   EXPECT_EQ(words[3], 7u);
 }
 
@@ -332,7 +333,7 @@ TEST_F(MemoryTest, BankConflictsAreCounted) {
   EXPECT_EQ(banks(4, word).wavefronts, 1u);
   EXPECT_EQ(banks(8, word).wavefronts, 2u);
   EXPECT_EQ(banks(128, word).wavefronts, 32u);
-  EXPECT_EQ(banks(132, word).wavefronts, 1u); // Padded by a word.
+  EXPECT_EQ(banks(132, word).wavefronts, 1u); // Rows are padded by one word.
   EXPECT_EQ(banks(16, four).wavefronts, 4u);
   EXPECT_EQ(banks(16, four).conflicts(), 0u);
   EXPECT_EQ(banks(32, four).wavefronts, 8u);

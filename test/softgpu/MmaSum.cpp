@@ -33,7 +33,7 @@ static float cutOff(double value) {
   if (magnitude >= 0x1p128)
     return value > 0 ? asFloat(0x7F800000) : asFloat(0xFF800000);
   if (magnitude < 0x1p-149)
-    return 0; // Zero of either sign.
+    return 0; // The sum is a zero of either sign.
   if (magnitude < 0x1p-126)
     return asFloat(encodeFloat(value, kSingle, Rounding::Zero));
   return float(std::bit_cast<double>(std::bit_cast<uint64_t>(value) &

@@ -10,7 +10,7 @@ struct MmaTile {
   static constexpr int kRows = 16, kColumns = 8, kDepth = 16;
   float a[kRows][kDepth];
   float b[kDepth][kColumns];
-  float c[kRows][kColumns]; ///< The initial sum, then the result.
+  float c[kRows][kColumns]; ///< Initial sums, which the results replace.
 };
 
 /// Tensor cores add `segment` products and C at a time: all are aligned to the

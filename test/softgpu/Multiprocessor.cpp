@@ -36,23 +36,27 @@ struct Server {
 
 struct ReplayWarp {
   const WarpTrace *trace = nullptr;
-  size_t next = 0; ///< Number in the trace of the region that follows.
+  size_t next = 0; ///< Index in the trace of the region that comes next.
   /// The next op, the end of its region, and the region's first access in the
   /// trace.
   uint32_t at = 0, end = 0, access = 0;
-  std::vector<Cycle> ready; ///< When each register has its value.
-  Cycle earliest = 0;       ///< When the op at `at` has its operands.
-  Cycle own = 0;            ///< When it may issue again.
-  Cycle issued = 0;         ///< When it issued last.
+  std::vector<Cycle> ready; ///< Cycle at which each register has its value.
+  Cycle earliest = 0;       ///< Cycle at which the op at `at` has its operands.
+  Cycle own = 0;            ///< Cycle at which the warp may issue again.
+  Cycle issued = 0;         ///< Cycle at which the warp issued last.
   int block = -1;
-  std::vector<Cycle> groups;    ///< When committed copies have landed.
-  Cycle open = 0;               ///< When those since the last commit have.
-  Cycle stores = 0;             ///< When its stores have arrived.
-  int index = 0;                ///< In its block.
-  std::map<int, size_t> phases; ///< Phases of mbarriers that it waited for.
-  size_t arrivals = 0, meetings = 0; ///< At its cluster's barrier, and waits.
-  Cycle products = 0;                ///< When its last wgmma ends.
-  std::vector<Cycle> productGroups;  ///< When committed wgmma end.
+  /// Cycles at which committed groups of copies have landed.
+  std::vector<Cycle> groups;
+  Cycle open = 0; ///< Cycle at which copies after the last commit have landed.
+  Cycle stores = 0; ///< Cycle at which the warp's stores have arrived.
+  int index = 0;    ///< Index of the warp in its block.
+  /// For each mbarrier, the number of phases that the warp has waited for.
+  std::map<int, size_t> phases;
+  /// Arrivals at the cluster's barrier, and waits there.
+  size_t arrivals = 0, meetings = 0;
+  Cycle products = 0; ///< Cycle at which the last wgmma ends.
+  /// Cycles at which committed groups of wgmma end.
+  std::vector<Cycle> productGroups;
   bool isDone = true;
 };
 
@@ -63,7 +67,7 @@ struct ReplayBarrier {
 
 /// A phase of an mbarrier, or (without bytes) of the cluster's barrier.
 struct ReplayPhase {
-  double expected = 0, copied = 0; ///< Bytes.
+  double expected = 0, copied = 0; ///< Numbers of bytes.
   int arrived = 0;
   bool isComplete = false;
   Cycle ready = 0;
@@ -82,9 +86,9 @@ struct ReplayBlock {
 /// One of the four schedulers with its pipes, and when each is free. `lite` and
 /// `heavy` are the halves of the float lanes; integer products take the latter.
 struct Part {
-  std::vector<int> warps; ///< Oldest first.
+  std::vector<int> warps; ///< Warps, the oldest first.
   int last = -1;          ///< The warp that issued last.
-  Cycle next = 0;         ///< When it looks for a warp again.
+  Cycle next = 0; ///< Cycle at which the scheduler looks for a warp again.
   int sinceBubble = 0;
   Cycle lite = 0, heavy = 0, integer = 0, special = 0, tensor = 0, fp64 = 0;
   double issued = 0, floats = 0, integers = 0, specials = 0, tensors = 0;
@@ -144,10 +148,11 @@ private:
   std::multimap<Cycle, double> operands_;
   double operandsFree_ = 0, operandRest_ = 0;
   Server port_, l2_, dram_;
-  std::deque<std::pair<double, double>> inFlight_; ///< Arrival, bytes.
+  /// Time of arrival, and bytes.
+  std::deque<std::pair<double, double>> inFlight_;
   double bytesInFlight_ = 0;
-  std::vector<double>
-      rest_; ///< Fractions of cold sectors not yet served, by op.
+  /// For each op, fractions of cold sectors that are not served yet.
+  std::vector<double> rest_;
   std::vector<Cycle> lineReady_;
   ReplayResult result_;
 };
@@ -355,7 +360,8 @@ Cycle Multiprocessor::fetch(uint32_t line, Cycle now) {
 /// cores of the part, and needs the operands that shared memory gives all parts
 /// together.
 Cycle Multiprocessor::multiply(Part &part, const MachineOp &m, Cycle now) {
-  constexpr int kPieces = 4; // Operands are read while it multiplies.
+  // Operands are read in pieces during the multiplication.
+  constexpr int kPieces = 4;
   Cycle start = std::max(now, part.tensor);
   double cycles = m.operandBytes / kClockConstants.sharedBytes;
   for (int i = 0; i < kPieces; ++i)
@@ -676,7 +682,8 @@ ReplayResult Multiprocessor::run() {
     Cycle next = kNever;
     for (Part &part : parts_)
       next = std::min(next, part.next);
-    if (next >= kNever) { // A barrier whose warps do not all come.
+    // Some warps never come to the barrier that others wait at.
+    if (next >= kNever) {
       if (!releaseAll(now))
         break;
       continue;

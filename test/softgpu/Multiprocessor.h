@@ -23,29 +23,31 @@ struct ReplayInput {
   /// For each op of the kernel, the part of what it reads beyond L1 that DRAM
   /// serves.
   std::vector<double> cold;
-  std::vector<const BlockTrace *> blocks; ///< In the order in which they begin.
-  int resident = 1;                       ///< Blocks at a time.
-  double l2Bytes = 0, dramBytes = 0;      ///< This multiprocessor's, per cycle.
+  /// Blocks in the order in which they begin.
+  std::vector<const BlockTrace *> blocks;
+  int resident = 1; ///< Number of blocks that run at a time.
+  /// Rates of this multiprocessor in bytes per cycle.
+  double l2Bytes = 0, dramBytes = 0;
   /// Stalls of at least so many cycles of the last block are kept; 0: none.
   int leastStall = 0;
 };
 
 /// A time in which a warp issued nothing.
 struct Stall {
-  int warp = 0;                 ///< Its number in its block.
-  double cycle = 0, waited = 0; ///< Its end, and its length, in cycles.
-  uint32_t op = 0;              ///< The instruction that was issued then.
+  int warp = 0;                 ///< Index of the warp in its block.
+  double cycle = 0, waited = 0; ///< End and length of the stall, in cycles.
+  uint32_t op = 0; ///< Index of the instruction that was issued at its end.
 };
 
 /// Where cycles went.
 struct ReplayResult {
   double cycles = 0;
-  std::vector<double> ends; ///< When each block ended, ascending.
+  std::vector<double> ends; ///< End of each block, in ascending order.
   // Cycles in which a unit was busy, the busiest of the four parts.
   double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0;
   double shared = 0; ///< Loads, stores and shuffles of all parts.
   double l2 = 0, dram = 0;
-  std::vector<Stall> stalls; ///< See ReplayInput::leastStall.
+  std::vector<Stall> stalls; ///< Explained at ReplayInput::leastStall.
 };
 
 ReplayResult replay(const ReplayInput &input);

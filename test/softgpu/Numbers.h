@@ -21,8 +21,8 @@ enum class Rounding : uint8_t { Nearest, Zero, Down, Up, NearestAway };
 
 struct FloatFormat {
   int exponentBits, mantissaBits;
-  bool hasInfinity =
-      true; ///< If not: only all ones are NaN, and overflow saturates.
+  /// If false, only all ones are NaN, and overflow saturates.
+  bool hasInfinity = true;
 };
 inline constexpr FloatFormat kHalf{5, 10}, kBfloat{8, 7}, kSingle{8, 23},
     kTf32{8, 10}, kE4m3{4, 3, false}, kE5m2{5, 2};
@@ -37,7 +37,8 @@ inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
   uint32_t sign = uint32_t(bits >> 63)
                   << (format.exponentBits + format.mantissaBits);
   uint32_t ones = (1u << format.mantissaBits) - 1;
-  if (std::isnan(value)) // Canonical NaN: all ones; tf32 and f32 have no sign.
+  // The canonical NaN is all ones; that of tf32 and f32 has no sign.
+  if (std::isnan(value))
     return uint32_t(top) << format.mantissaBits | ones;
   uint32_t infinity = uint32_t(top) << format.mantissaBits;
   uint32_t largest = format.hasInfinity ? infinity - 1 : infinity + ones - 1;
@@ -61,7 +62,8 @@ inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
   if (shift <= 0) {
     kept = mantissa << -shift, rest = 0, half = 1;
   } else if (shift > 63) {
-    kept = 0, rest = 1, half = 2; // Below half a unit, but not zero.
+    // The number is less than half a unit, but not zero.
+    kept = 0, rest = 1, half = 2;
   } else {
     kept = mantissa >> shift;
     rest = mantissa & ((uint64_t(1) << shift) - 1);
@@ -120,7 +122,8 @@ inline double decodeFloat(uint32_t bits, FloatFormat format) {
 inline float asFloat(uint32_t bits) { return std::bit_cast<float>(bits); }
 inline uint32_t asBits(float value) { return std::bit_cast<uint32_t>(value); }
 
-inline constexpr uint32_t kNan = 0x7FFFFFFF; ///< Every F32 op's NaN.
+/// The NaN that every F32 op returns.
+inline constexpr uint32_t kNan = 0x7FFFFFFF;
 inline float canonical(float value) {
   return value == value ? value : asFloat(kNan);
 }

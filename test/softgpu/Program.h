@@ -21,7 +21,7 @@
 namespace softgpu {
 
 inline constexpr int kLanes = 32;
-using Mask = uint32_t; ///< One bit per lane.
+using Mask = uint32_t; ///< A bit for each lane.
 
 struct Warp;
 struct Op;
@@ -66,7 +66,7 @@ std::string_view opClassName(OpClass opClass);
 /// kernel's constants if kConstant is set.
 using Place = uint32_t;
 inline constexpr Place kConstant = 1u << 31;
-inline constexpr Place kNowhere = ~0u; ///< "_", or no guard.
+inline constexpr Place kNowhere = ~0u; ///< The operand "_", or no guard.
 /// Registers begin at multiples of this: a predicate and 8 or 16 bits take one
 /// unit, 32 bits two, 64 bits four.
 inline constexpr uint32_t kUnit = 64;
@@ -77,7 +77,7 @@ enum class Control : uint8_t {
   Indexed,
   Exit,
   Barrier,
-  Await, ///< For others than threads at a bar (Cluster.h).
+  Await, ///< Waits for something other than threads at a bar (Cluster.h).
   Trap,
   Pause
 };
@@ -88,33 +88,37 @@ enum class Order : uint8_t { Weak, Relaxed, Acquire, Release, AcquireRelease };
 
 struct Op {
   Handler run = nullptr;
-  std::array<Place, 16> r{}; ///< Results, then sources.
+  /// Places of the results, then those of the sources.
+  std::array<Place, 16> r{};
   uint8_t results = 0, sources = 0;
   Control control = Control::None;
   OpClass opClass = OpClass::Other;
   Place guard = kNowhere;
-  Place members = kNowhere; ///< Lanes that have to execute it together.
+  /// Place of the mask of lanes that have to execute the op together.
+  Place members = kNowhere;
   bool guardNegated = false;
-  bool isStrict = false; ///< Every source must have been written.
+  bool isStrict = false; ///< Whether every source must have been written.
   /// The handler decides which lanes of its result are defined.
   bool isShuffle = false;
-  bool isSelect = false;  ///< selp: only the chosen source counts.
-  bool isUniform = false; ///< .uni, .aligned: all live lanes come together.
+  /// Whether it is a selp, of which only the chosen source counts.
+  bool isSelect = false;
+  bool isUniform = false; ///< .uni or .aligned: all live lanes come together.
   // Fields of memory operations.
   Space space = Space::Generic;
   Order order = Order::Weak;
-  bool isGpuScope = false; ///< .gpu or .sys
+  bool isGpuScope = false; ///< The scope is .gpu or .sys.
   bool isSystemScope = false;
-  bool isSigned = false; ///< Loads extend the sign.
-  uint8_t bytes = 0;     ///< Of an element.
+  bool isSigned = false; ///< Whether loads extend the sign.
+  uint8_t bytes = 0;     ///< Bytes of an element.
   uint8_t count = 1;     ///< Elements of a vector; number of matrices.
   uint8_t registerBytes = 0;
-  uint8_t addressBytes =
-      8;            ///< Of the address register; 0: `imm` is the address.
-  uint8_t kind = 0; ///< Handler-specific.
+  /// Bytes of the address register; 0: `imm` is the address.
+  uint8_t addressBytes = 8;
+  uint8_t kind = 0; ///< The meaning depends on the handler.
   int64_t imm = 0;
-  uint32_t target = 0; ///< Branch target; if indexed, first of Kernel::targets.
-  uint32_t turn = 0;   ///< The group with the lowest runs (Reconverge.h).
+  /// Op to branch to; if indexed, the first of Kernel::targets.
+  uint32_t target = 0;
+  uint32_t turn = 0; ///< The group with the lowest turn runs (Reconverge.h).
   int line = 0, sourceLine = 0;
 };
 
@@ -159,17 +163,20 @@ struct KernelParam {
 struct Kernel {
   std::string name;
   std::vector<Op> ops;
-  std::vector<std::string> texts; ///< Texts in PTX, by op.
+  std::vector<std::string> texts; ///< PTX text of each op.
   std::vector<uint32_t> targets;  ///< Targets of indexed branches.
   uint32_t frameBytes = 0;
-  std::vector<std::byte> constants; ///< 32 equal lanes each; unaligned here.
-  std::vector<std::pair<Special, Place>> specials; ///< Set when a warp starts.
+  /// Each constant has 32 equal lanes; not aligned here.
+  std::vector<std::byte> constants;
+  /// Registers that are set when a warp starts.
+  std::vector<std::pair<Special, Place>> specials;
   std::vector<KernelParam> params;
   uint64_t paramBytes = 0;
-  uint64_t sharedBytes = 0; ///< Static; dynamic shared follows.
-  uint64_t localBytes = 0;  ///< Per thread.
+  /// Bytes of static shared memory, which dynamic memory follows.
+  uint64_t sharedBytes = 0;
+  uint64_t localBytes = 0; ///< Bytes of a thread.
   uint32_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
-  uint32_t cluster[3] = {1, 1, 1}; ///< Blocks of a cluster.
+  uint32_t cluster[3] = {1, 1, 1}; ///< Numbers of blocks in a cluster.
   uint32_t clusterBlocks() const {
     return cluster[0] * cluster[1] * cluster[2];
   }

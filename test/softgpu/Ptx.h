@@ -50,7 +50,7 @@ struct PtxType {
   };
   Kind kind = None;
   uint8_t bits = 0;
-  bool pair = false; ///< x2: two elements in a register.
+  bool pair = false; ///< Type x2: two elements in a register.
 
   bool isInteger() const {
     return kind == Bits || kind == Unsigned || kind == Signed;
@@ -68,12 +68,15 @@ PtxType ptxType(std::string_view name);
 struct PtxOperand {
   enum Kind { Name, Int, Float, Address, Vector, Sink };
   Kind kind = Sink;
-  std::string name;  ///< Name; the base of an Address, empty if it is a number.
-  uint64_t bits = 0; ///< Int, Float (as binary64); Address: the offset.
-  bool isSingle = false;   ///< Float: written 0f..., i.e. exactly a binary32.
-  bool negated = false;    ///< Name: "!%p1".
-  bool isNegative = false; ///< Int: had a minus sign.
-  std::vector<PtxOperand> parts; ///< Vector.
+  /// The name, or the base of an Address; empty if it is a number.
+  std::string name;
+  /// For Int and Float (as binary64) the value; for Address the offset.
+  uint64_t bits = 0;
+  /// For Float: written as 0f..., that is, exactly a binary32.
+  bool isSingle = false;
+  bool negated = false;          ///< For Name: written with "!", as in "!%p1".
+  bool isNegative = false;       ///< For Int: written with a minus sign.
+  std::vector<PtxOperand> parts; ///< Elements of a Vector.
 };
 
 struct PtxInstruction {
@@ -83,9 +86,9 @@ struct PtxInstruction {
   bool guardNegated = false;
   std::string opcode;                 ///< "ld"
   std::vector<std::string> modifiers; ///< "global", "v4", "f32"
-  std::vector<PtxOperand> operands;   ///< "%r1|%p1" is two operands.
-  std::string label;                  ///< A label instead of an instruction.
-  std::string text() const;           ///< "ld.global.v4.f32"
+  std::vector<PtxOperand> operands;   ///< "%r1|%p1" counts as two operands.
+  std::string label; ///< Label, if the item is one instead of an instruction.
+  std::string text() const; ///< Opcode with modifiers: "ld.global.v4.f32".
 };
 
 struct PtxVariable {
@@ -95,17 +98,19 @@ struct PtxVariable {
   PtxType type;
   uint64_t align = 1;
   uint64_t bytes = 0; ///< 0: an array without bounds (dynamic shared).
-  int registers = 0;  ///< "%r<10>": number of them; 0: one named register.
+  /// "%r<10>" declares that many registers; 0: one named register.
+  int registers = 0;
   bool isExtern = false;
-  std::vector<uint8_t> data; ///< Initial bytes; may be short.
-  std::vector<std::pair<uint64_t, std::string>>
-      addresses; ///< (byte, variable): addresses within `data`.
+  /// Initial bytes; the rest of the variable is zero.
+  std::vector<uint8_t> data;
+  /// Byte offsets in `data` that hold the address of a variable.
+  std::vector<std::pair<uint64_t, std::string>> addresses;
 };
 
 /// A scope ({ }) of a body. Its names hide those of outer scopes.
 struct PtxScope {
   std::vector<PtxVariable> variables;
-  struct Item { ///< An instruction or a scope, in order.
+  struct Item { ///< An instruction or a scope, in the order of the text.
     PtxInstruction instruction;
     int scope = -1; ///< Index in PtxFunction::scopes.
   };
@@ -119,7 +124,7 @@ struct PtxFunction {
   std::vector<PtxVariable> params, results;
   std::vector<PtxScope> scopes; ///< [0] is the body.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  uint32_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 without.
+  uint32_t maxThreads[3] = {0, 0, 0};      ///< Values of .maxntid; 0 without.
   uint32_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
   uint32_t cluster[3] = {1, 1, 1};         ///< .reqnctapercluster
   int minBlocksPerSm = 0, maxRegisters = 0;
@@ -127,8 +132,9 @@ struct PtxFunction {
 
 struct PtxModule {
   int versionMajor = 0, versionMinor = 0;
-  int arch = 0;        ///< 89 for sm_89.
-  char archSuffix = 0; ///< 'a' or 'f': runs on this arch (family) only.
+  int arch = 0; ///< 89 stands for sm_89.
+  /// 'a' or 'f': runs only on this arch, or only on its family.
+  char archSuffix = 0;
   std::vector<PtxVariable> variables;
   std::vector<PtxFunction> functions;
 };

@@ -27,7 +27,7 @@ void PtxLexer::skipSpace() {
       for (; at_ < end + 2; ++at_)
         line_ += text_[at_] == '\n';
     } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') {
-      line_ += c == '\n'; // Images end in a zero byte.
+      line_ += c == '\n'; // The text of an image ends with a zero byte.
       ++at_;
     } else {
       return;

@@ -270,7 +270,7 @@ std::vector<PtxVariable> Parser::parseVariables(Space space) {
       head.align = number();
     } else if (name == "v2" || name == "v4") {
       vector = name == "v2" ? 2 : 4;
-    } else if (name == "ptr") { // Of a parameter: the space it points to.
+    } else if (name == "ptr") { // The space that a pointer parameter points to.
       while (lexer_.peek().is(".global") || lexer_.peek().is(".shared") ||
              lexer_.peek().is(".const") || lexer_.peek().is(".local"))
         lexer_.take();
@@ -365,8 +365,8 @@ void Parser::parseFunction(bool isEntry) {
   } else {
     expect(";");
   }
-  if (!function
-           .hasBody) // A declaration; the definition follows, or a call fails.
+  if (!function.hasBody) // A declaration, whose definition follows; otherwise a
+                         // call fails.
     for (const PtxFunction &other : module_.functions)
       if (other.name == function.name)
         return;
@@ -489,7 +489,7 @@ PtxOperand Parser::operand() {
   operand.name = word("an operand");
   operand.kind = operand.name == "_" ? PtxOperand::Sink : PtxOperand::Name;
   if (operand.kind == PtxOperand::Name && accept("+"))
-    operand.bits = number(); // A variable's address and an offset.
+    operand.bits = number(); // The address of a variable, and an offset.
   return operand;
 }
 

@@ -138,7 +138,8 @@ static std::vector<Operands> operandRows(Widths widths, bool areFloats) {
   auto random1 = [&](int bits) -> uint64_t {
     uint64_t value = random();
     if (areFloats && bits == 32 &&
-        value & 1) // Of similar magnitude, so that sums round.
+        value &
+            1) // The numbers have similar magnitudes, so that sums are rounded.
       return bitsOf(float(int64_t(random() % 2000001) - 1000000) / 1024.0f);
     if (areFloats && bits == 64 && value & 1)
       return bitsOf(double(int64_t(random() % 2000001) - 1000000) / 1024.0);

@@ -295,13 +295,14 @@ private:
   }
 
   std::vector<Op> &ops_;
-  std::vector<uint32_t> begins_; ///< First ops of blocks; last: number of ops.
+  /// First op of each block; at the end, the number of ops.
+  std::vector<uint32_t> begins_;
   std::vector<Blocks> next_;
   std::vector<bool> ends_, syncs_;
-  Blocks walked_;          ///< Reachable blocks, in reverse postorder.
-  std::vector<int> rank_;  ///< Index in walked_; -1: not reachable.
-  Blocks wanted_;          ///< Order by loops.
-  std::vector<int> above_; ///< Immediate post-dominators.
+  Blocks walked_;         ///< Reachable blocks, in reverse postorder.
+  std::vector<int> rank_; ///< Index in walked_; -1: the block is not reachable.
+  Blocks wanted_;         ///< Order of blocks that loops require.
+  std::vector<int> above_; ///< Immediate post-dominator of each block.
 };
 
 } // namespace

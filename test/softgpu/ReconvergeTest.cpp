@@ -231,7 +231,7 @@ TEST_F(ReconvergeTest, ReconvergesAfterAnIndexedBranch) {
 /// leads to the end. Block 0 is the entry, the last one the exit.
 struct Graph {
   std::vector<std::array<int, 2>> next;
-  std::vector<int> layout; ///< Order in the text.
+  std::vector<int> layout; ///< Order of the blocks in the text.
   int last() const { return int(next.size()) - 1; }
 
   /// Whether `from` leads to the end without passing `without`.
@@ -253,7 +253,8 @@ struct Graph {
   }
 };
 
-constexpr uint32_t kSteps = 60; ///< After these a lane only goes to the end.
+/// After so many steps, a lane goes straight to the end.
+constexpr uint32_t kSteps = 60;
 
 /// Returns the blocks that a lane passes, in order.
 std::vector<int> wayOf(const Graph &graph, uint32_t lane) {
@@ -363,7 +364,7 @@ TEST_P(RandomGraphs, PostDominatorsComeLast) {
       if (k.texts[op].starts_with("activemask"))
         order[size_t(g.layout[at++])] = k.ops[op].turn;
     ASSERT_EQ(at, order.size());
-    std::vector<bool> isUsed(order.size()); // Unreachable blocks have no place.
+    std::vector<bool> isUsed(order.size()); // Unreachable blocks stay unused.
     std::vector<int> todo{0};
     while (!todo.empty()) {
       int block = todo.back();

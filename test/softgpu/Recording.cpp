@@ -8,7 +8,8 @@
 namespace softgpu {
 
 static constexpr int kSectorBytes = 32;
-static constexpr size_t kKept = 3; ///< Blocks kept of a class.
+/// Number of blocks of a class that are kept.
+static constexpr size_t kKept = 3;
 
 SectorCache::SectorCache() : slots_(1 << 10) {}
 

@@ -25,28 +25,29 @@ struct Block;
 struct Access {
   // Global memory, in sectors of 32 bytes; of cp.async also `wavefronts`.
   uint16_t sectors = 0;
-  uint16_t beyondL1 = 0;  ///< Of these, sectors that L2 serves,
-  uint16_t beyondL2 = 0;  ///< and of these, sectors that DRAM serves.
-  uint8_t lines = 0;      ///< Lines of 128 bytes that it touched.
+  uint16_t beyondL1 = 0;  ///< Number of the sectors that L2 serves.
+  uint16_t beyondL2 = 0;  ///< Number of the sectors that DRAM serves.
+  uint8_t lines = 0;      ///< Lines of 128 bytes that the op touched.
   uint8_t wavefronts = 0; ///< Wavefronts of shared memory.
   // Barriers. An mbarrier's number is its place in shared memory by 8;
   // `copied` has the bytes that are expected there, or that a bulk copy brings
   // to all its blocks.
   uint32_t copied = 0;
-  uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
+  /// Number of threads; 0: all that have not ended.
+  uint16_t barrier = 0, threads = 0;
   bool isActive = false, isWrite = false;
 };
 
 struct WarpTrace {
   std::vector<uint32_t> regions;
-  std::vector<uint32_t> begins; ///< For each region, its first access.
+  std::vector<uint32_t> begins; ///< Index of the first access of each region.
   std::vector<Access> accesses;
 };
 
 struct BlockTrace {
   uint64_t block = 0;
-  uint64_t instructions = 0; ///< Sum over its warps.
-  uint64_t bytes[3] = {};    ///< Requested by lanes; from L2; from DRAM.
+  uint64_t instructions = 0; ///< Sum over the block's warps.
+  uint64_t bytes[3] = {};    ///< Bytes requested by lanes; from L2; from DRAM.
   std::vector<WarpTrace> warps;
 };
 
@@ -100,15 +101,16 @@ struct Recording {
   // Results.
   Regions regions;
   std::vector<BlockClass> classes;
-  std::vector<std::pair<uint64_t, uint32_t>> executed; ///< Block, its class.
-  uint64_t grid = 0;                                   ///< All blocks.
+  /// The number of a block, and its class.
+  std::vector<std::pair<uint64_t, uint32_t>> executed;
+  uint64_t grid = 0; ///< Number of all blocks.
   /// What the executed blocks read with one op.
   struct Source {
-    uint64_t begin = ~uint64_t(0), end = 0; ///< Addresses.
-    uint64_t requested = 0;                 ///< Bytes beyond L1,
-    uint64_t cold = 0;                      ///< and of these, beyond L2.
+    uint64_t begin = ~uint64_t(0), end = 0; ///< Range of addresses.
+    uint64_t requested = 0;                 ///< Bytes that L1 did not have.
+    uint64_t cold = 0; ///< Bytes that L2 did not have, either.
   };
-  std::vector<Source> sources; ///< For each op of the kernel.
+  std::vector<Source> sources; ///< One for each op of the kernel.
 
   bool isWarm(uint64_t address) const;
   /// Bytes between two addresses that are in L2 before the launch.
@@ -133,23 +135,25 @@ public:
   void background(uint32_t barrier, uint32_t bytes);
 
 private:
-  struct Open { ///< A block that runs.
+  struct Open { ///< A block that is running.
     BlockTrace trace;
     SectorCache l1;
-    std::vector<uint64_t> hash; ///< For each warp, of its regions.
-    std::vector<uint32_t> at;   ///< For each warp, its next op if it goes on.
+    std::vector<uint64_t> hash; ///< For each warp, a hash of its regions.
+    /// For each warp, the op that follows if there is no jump.
+    std::vector<uint32_t> at;
   };
 
   Recording &recording_;
   const Kernel &kernel_;
-  std::map<uint64_t, Open> open_;        ///< By linear block.
-  std::map<uint64_t, uint32_t> classes_; ///< Numbers of classes by hash.
+  std::map<uint64_t, Open> open_; ///< Keys are linear block indices.
+  /// Keys are hashes, values numbers of classes.
+  std::map<uint64_t, uint32_t> classes_;
   SectorCache ownL2_;
   uint64_t l1Bytes_ = 0;
   Open *last_ = nullptr;
   const Block *lastBlock_ = nullptr;
   Access current_;
-  uint32_t op_ = 0; ///< The op that executes.
+  uint32_t op_ = 0; ///< Index of the op that executes.
   uint64_t wavefronts_ = 0;
 };
 

@@ -15,7 +15,7 @@ bool isRecorded(const Op &op) {
   case OpClass::BulkCopy:
   case OpClass::Mbarrier:
     return true;
-  case OpClass::Barrier: // Not bar.warp.sync.
+  case OpClass::Barrier: // bar.warp.sync is not of this class.
     return op.control == Control::Barrier;
   default:
     return false;

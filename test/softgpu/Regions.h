@@ -14,14 +14,15 @@
 namespace softgpu {
 
 struct Region {
-  uint32_t begin = 0, end = 0; ///< Ops of the kernel.
-  uint32_t records = 0;        ///< Ops of which a recording has an Access.
+  uint32_t begin = 0, end = 0; ///< Range of the kernel's ops.
+  uint32_t records = 0; ///< Number of ops that have an Access in a recording.
 };
 
 struct Regions {
   std::vector<Region> all;
-  std::vector<uint32_t> of;    ///< Region of an op.
-  std::vector<int32_t> record; ///< An op's place in its region's records; -1.
+  std::vector<uint32_t> of; ///< For each op: its region.
+  /// For each op: its index in the region's records; -1: none.
+  std::vector<int32_t> record;
 };
 
 Regions regionsOf(const Kernel &kernel);

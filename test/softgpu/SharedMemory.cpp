@@ -7,7 +7,8 @@
 
 namespace softgpu {
 
-static constexpr uint8_t kSeveral = 255; ///< Several lanes of one warp.
+/// Stands for several lanes of a warp.
+static constexpr uint8_t kSeveral = 255;
 
 void SharedMemory::reset(uint64_t bytes, bool isChecked) {
   // A kernel must not rely on zeros in shared memory. Where reads are checked,

@@ -24,11 +24,11 @@ namespace softgpu {
 class SharedMemory {
 public:
   using Clocks = std::array<uint32_t, 32>;
-  struct Who { ///< The lane that accesses.
+  struct Who { ///< The lane that makes the access.
     int warp, lane;
     const Clocks &clocks;
-    const Clocks &fences;  ///< Proxy fences of warps that it knows of.
-    bool isStrong = false; ///< Atomic or volatile.
+    const Clocks &fences;  ///< Proxy fences that the lane's warp knows of.
+    bool isStrong = false; ///< Whether the access is atomic or volatile.
   };
   struct Conflict {
     FindingKind kind;
@@ -55,7 +55,8 @@ public:
   void endProduct(uint32_t granule, const Who &who);
 
   uint32_t barrierEpoch = 0; ///< Number of barriers of the whole block so far.
-  Clocks atBarrier{};        ///< Clocks of all warps at the last of these.
+  /// Clocks of all warps at the last barrier of the whole block.
+  Clocks atBarrier{};
 
   /// The place of the async proxy among the clocks of warps. A block that bulk
   /// copies write to has fewer warps.
@@ -65,16 +66,18 @@ private:
   struct Access {
     uint32_t clock = 0;
     uint8_t warp = 0, lane = 0;
-    uint8_t bytes = 0; ///< Bytes of the granule, a bit each; 0: none.
+    uint8_t bytes = 0; ///< Bit i: byte i of the granule was accessed; 0: none.
     bool isStrong = false;
   };
   struct Granule {
     Access writer, reader;
     uint32_t readerWarps = 0, readerEpoch = 0;
     uint8_t written = 0, pending = 0; ///< One bit per byte.
-    uint16_t products = 0;            ///< Reads of wgmma in flight.
-    uint32_t fence = 0; ///< Proxy fences of the writer before its write.
-    uint64_t block = 0; ///< The block that it is of; see granuleOf().
+    uint16_t products = 0; ///< Number of wgmma in flight that read the granule.
+    /// Number of the writer's proxy fences before its write.
+    uint32_t fence = 0;
+    /// The block to which the contents belong; see granuleOf().
+    uint64_t block = 0;
   };
   /// Returns the granule of `offset`, emptied first if it is an earlier
   /// block's: emptying all when a block starts took a tenth of small kernels'

@@ -230,7 +230,7 @@ static uint32_t laneSpecial(const Block &block, const Warp &warp,
     return ~(bit | (bit - 1));
   case Special::LanemaskGe:
     return ~(bit - 1);
-  default: // %tid
+  default: // The rest are the elements of %tid.
     block.thread(warp, lane, thread);
     return thread[int(special)];
   }
@@ -438,7 +438,7 @@ static std::vector<T> orderOf(T count, const SoftGpuOptions &options) {
   if (options.schedule == Schedule::Shuffled) {
     std::mt19937_64 random(options.seed);
     for (size_t i = order.size(); i > 1;
-         --i) // Not std::shuffle, which differs between libraries.
+         --i) // std::shuffle differs between libraries.
       std::swap(order[i - 1], order[random() % i]);
   }
   return order;

@@ -35,16 +35,17 @@ enum class MmaSum : uint8_t { Native, PlainF32 };
 enum class ApproxError : uint8_t { Nominal, Low, High };
 
 struct SoftGpuOptions {
-  int arch = 89;          ///< Compute capability: 75 to 121.
-  bool isChecked = true;  ///< Checks of memory, registers and races.
-  bool isCounting = true; ///< Sectors, wavefronts, useful MACs.
+  int arch = 89;         ///< Compute capability * 10: 75 to 121.
+  bool isChecked = true; ///< Whether memory, registers and races are checked.
+  /// Whether sectors, wavefronts and useful MACs are counted.
+  bool isCounting = true;
   Schedule schedule = Schedule::Forward;
   AsyncLanding asyncLanding = AsyncLanding::Late;
   MmaSum mmaSum = MmaSum::Native;
   ApproxError approxError = ApproxError::Nominal;
   uint64_t seed = 1;
-  int multiprocessors =
-      8; ///< %nsmid, and the number of blocks that run interleaved.
+  /// Value of %nsmid, and number of blocks that run interleaved.
+  int multiprocessors = 8;
   /// Warp instructions after which a launch counts as endless.
   uint64_t instructionLimit = uint64_t(20) << 30;
 };
@@ -56,7 +57,7 @@ struct LaunchShape {
 };
 
 struct LaunchResult {
-  std::optional<Finding> finding; ///< The launch stopped there.
+  std::optional<Finding> finding; ///< The finding at which the launch stopped.
   Counters counters;
 };
 

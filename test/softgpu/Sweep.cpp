@@ -115,7 +115,7 @@ void addIntegers(Cases &out) {
   out.add("bfind{,.shiftamt}.{u64,s64} %d, %a;", {32, 64});
   out.add("and.b32 %b, %b, 31; shr.s32 %c, %c, 27; fns.b32 %d, %a, %b, %c;",
           four);
-  for (int n : {-3, -1, 0, 1, 2, 5}) // Small: more rarely exist.
+  for (int n : {-3, -1, 0, 1, 2, 5}) // Larger numbers rarely find a bit.
     out.add("and.b32 %b, %b, 31; fns.b32 %d, %a, %b, " + std::to_string(n) +
                 ";",
             three);
@@ -241,7 +241,7 @@ void addConverts(Cases &out) {
     for (const Type &from : floats) {
       bool isSingle = from.bits == 32;
       if (from.values == kBfloat && to.valueBits() == 8)
-        continue; // PTX has no such conversion.
+        continue; // PTX does not have this conversion.
       out.add(std::string("cvt.{rni,rzi,rmi,rpi}") +
                   (isSingle ? "{,.ftz}" : "") + types(to, from),
               {to.bits, from.bits}, from.values);
@@ -537,7 +537,8 @@ std::vector<Operands> sweepRows(const SweepCase &sweep) {
       return value & 1;
     if (value % 8 == 0)
       return pick(bits);
-    if (value % 2) { // Of similar magnitude, so that sums round.
+    // The numbers have similar magnitudes, so that sums are rounded.
+    if (value % 2) {
       double like = double(int64_t(random() % 2000001) - 1000000) / 1024;
       if (values == Values::Floats && bits == 32)
         return bitsOf(float(like));
@@ -561,7 +562,8 @@ std::vector<Operands> sweepRows(const SweepCase &sweep) {
   if (!(isSmall && w.a == 32))
     for (uint64_t a : edges(values, w.a))
       for (uint64_t b : w.b ? edges(values, w.b) : std::vector<uint64_t>{0}) {
-        if (w.b && rows.size() > 200 && random() % 3) // Only some of the pairs.
+        // Tests only some of many pairs.
+        if (w.b && rows.size() > 200 && random() % 3)
           continue;
         rows.push_back({a, b, w.c ? pick(w.c) : 0, w.e ? pick(w.e) : 0});
       }

@@ -23,7 +23,7 @@ namespace softgpu {
 namespace {
 
 uint64_t hashOf(const std::vector<uint64_t> &values) {
-  uint64_t hash = 0xCBF29CE484222325ull; // FNV-1a.
+  uint64_t hash = 0xCBF29CE484222325ull; // Offset basis of the hash FNV-1a.
   for (uint64_t value : values)
     for (int i = 0; i < 64; i += 8)
       hash = (hash ^ (value >> i & 255)) * 0x100000001B3ull;
@@ -213,7 +213,7 @@ TEST_F(SweepTest, Approximations) {
 class MmaSweep {
 public:
   std::string name;
-  int d, a, b, bits; ///< Registers; bits of an element of A and B.
+  int d, a, b, bits; ///< Numbers of registers; bits of an element of A and B.
 };
 
 TEST_F(SweepTest, Mma) {
@@ -244,18 +244,18 @@ TEST_F(SweepTest, Mma) {
                  unit = isBfloat ? 0x80 : 0x400;
         uint32_t sign = r & 0x8000, mantissa = r & (unit - 1);
         switch (kind) {
-        case 0: // About 1.
+        case 0: // Numbers of about 1.
           return sign | (one + mantissa);
-        case 1: // 2^-6 to 2^6.
+        case 1: // Numbers from 2^-6 to 2^6.
           return sign | (one - 6 * unit + mantissa + (r >> 16) % 13 * unit);
-        case 2: // Any but infinity and NaN.
+        case 2: // Any numbers except infinity and NaN.
           r &= 0xFFFF;
           return (r & 0x7FFF) < (isBfloat ? 0x7F80u : 0x7C00u) ? r : sign;
-        case 3: // Any.
+        case 3: // Any numbers.
           return r & 0xFFFF;
-        case 4: // Subnormal, zero and the smallest normal.
+        case 4: // Subnormal numbers, zero and the smallest normal one.
           return sign | (r >> 16) % (2 * unit);
-        default: // Powers of two, many zeros: sums cancel.
+        default: // Powers of two and many zeros, so that sums cancel.
           return (r >> 16) % 3 ? 0
                                : sign | (one - 4 * unit + (r >> 20) % 9 * unit);
         }
@@ -268,7 +268,7 @@ TEST_F(SweepTest, Mma) {
           in[i] = element() | element() << 16;
         else if (kind == 3)
           in[i] = r;
-        else // C is a float of any size that products may have.
+        else // C has the size of any product.
           in[i] = r % 5 == 0
                       ? 0
                       : (r & 0x807FFFFF) |

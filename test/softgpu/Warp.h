@@ -32,45 +32,49 @@ struct LaneGroup {
 
 /// A copy of at most 16 bytes from global to shared memory that has not landed.
 struct AsyncCopy {
-  uint64_t source = 0; ///< Device address; 0: zeros only.
+  uint64_t source = 0; ///< Device address; 0: only zeros are written.
   uint32_t destination = 0;
   uint8_t bytes = 0, sourceBytes = 0, lane = 0;
   bool hasLanded = false;
 };
 
 struct CopyGroup {
-  Mask lanes = 0; ///< Lanes that committed it.
+  Mask lanes = 0; ///< Lanes that have committed the group.
   std::vector<AsyncCopy> copies;
 };
 
 struct Warp {
-  std::byte *bases[2] = {}; ///< Frame and constants.
-  uint32_t *written =
-      nullptr; ///< Lanes that have written a register, by Place / kUnit.
+  std::byte *bases[2] = {}; ///< Addresses of the frame and of the constants.
+  /// For each Place / kUnit, the lanes that have written it.
+  uint32_t *written = nullptr;
   Mask live = 0, active = 0;
   uint32_t pc = 0;
-  uint32_t nextTurn = ~0u;       ///< Lowest turn of the groups that may run.
-  std::vector<LaneGroup> groups; ///< Groups that are not running.
+  uint32_t nextTurn = ~0u;       ///< Lowest turn among the groups that may run.
+  std::vector<LaneGroup> groups; ///< Groups of lanes that are not running.
   int index = 0;
   Block *block = nullptr;
   Launch *launch = nullptr;
-  std::vector<uint8_t> local; ///< Local memory, lane after lane.
+  std::vector<uint8_t> local; ///< Local memory of one lane after the other.
   std::vector<uint8_t> localWritten;
-  std::array<uint32_t, kLanes>
-      clocks{}; ///< Known clock of each warp, including its own.
-  std::array<uint32_t, kLanes>
-      fences{}; ///< Known proxy fences of each warp, likewise.
+  /// The clock of each warp, as far as this one knows it.
+  std::array<uint32_t, kLanes> clocks{};
+  /// Number of proxy fences of each warp, as far as this one knows it.
+  std::array<uint32_t, kLanes> fences{};
   /// Known clocks of the warps of the cluster's other blocks, by rank; empty if
   /// none.
   std::vector<SharedMemory::Clocks> peers;
   SharedMemory::Clocks &clocksOf(size_t rank);
-  uint64_t clusterArrivals = 0, clusterWaits = 0; ///< Of barrier.cluster.
+  /// Numbers of executed barrier.cluster instructions.
+  uint64_t clusterArrivals = 0, clusterWaits = 0;
   WarpgroupState warpgroup;
-  std::vector<AsyncCopy> openCopies; ///< Since the last commit.
-  std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
+  std::vector<AsyncCopy> openCopies; ///< Copies after the last commit.
+  /// Committed groups of copies, the oldest first.
+  std::vector<CopyGroup> copyGroups;
   uint64_t executed = 0;
-  Mask shuffleUndefined = 0; ///< Lanes of the last shfl.
-  bool runsLast = false; ///< The group last in the order runs, not the first.
+  /// Lanes whose result of the last shfl is undefined.
+  Mask shuffleUndefined = 0;
+  /// Whether the last group in the order runs, not the first one.
+  bool runsLast = false;
 
   template <class T> T *lanes(Place place) {
     return reinterpret_cast<T *>(bases[place >> 31] + (place & ~kConstant));
@@ -93,10 +97,11 @@ struct Barrier {
   uint32_t lanes = 0;    ///< Lanes that have arrived.
   uint32_t arrived = 0;  ///< Threads that have arrived; whole warps if aligned.
   uint32_t expected = 0; ///< Threads expected; 0: all live ones.
-  uint32_t count = 0;    ///< bar.red: lanes whose predicate was true.
+  /// For bar.red: number of lanes whose predicate was true.
+  uint32_t count = 0;
   std::array<uint32_t, kLanes> clocks{}, fences{};
-  std::vector<SharedMemory::Clocks> peers; ///< As Warp::peers.
-  Mask members = 0;                        ///< Warps that have arrived.
+  std::vector<SharedMemory::Clocks> peers; ///< Same meaning as Warp::peers.
+  Mask members = 0;                        ///< Bit w: warp w has arrived.
 };
 
 struct Block {
@@ -110,17 +115,19 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   Cluster *cluster = nullptr;
-  uint32_t rank = 0; ///< In its cluster.
+  uint32_t rank = 0; ///< Rank in the cluster.
   bool hasEnded = false;
-  std::map<uint32_t, Mbarrier> mbarriers; ///< By place in shared memory.
-  uint32_t copies = 0; ///< Bulk copies to it: the clock of the async proxy.
-  BlockClock clock;    ///< What it knows of other blocks.
+  /// Keys are offsets in shared memory.
+  std::map<uint32_t, Mbarrier> mbarriers;
+  /// Number of bulk copies to the block: the async proxy's clock.
+  uint32_t copies = 0;
+  BlockClock clock; ///< What the block knows of other blocks.
   /// For each warp, its clock when it first acquired at system scope; 0: never.
   std::array<uint32_t, kLanes> acquired{};
   /// For each warpgroup, hashes of the products that its warps execute, in
   /// order.
   std::array<std::vector<uint64_t>, kLanes / 4> products;
-  Ranges sectors; ///< Used if AccessedRanges::wantsSectors.
+  Ranges sectors; ///< Filled if AccessedRanges::wantsSectors.
 
   /// Returns (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;
@@ -139,15 +146,19 @@ struct Launch {
   const SoftGpuOptions *options = nullptr;
   DeviceMemory *memory = nullptr;
   std::vector<uint8_t> params;
-  std::vector<std::byte> constants; ///< Kernel::constants, aligned.
+  /// Copy of Kernel::constants that is aligned.
+  std::vector<std::byte> constants;
   std::byte *constantBase = nullptr;
-  std::vector<uint64_t> executed; ///< How often each op was executed.
+  /// Number of times that each op was executed.
+  std::vector<uint64_t> executed;
   Counters counters;
-  uint64_t instructions = 0; ///< Also serves as the clock.
+  /// Number of instructions, which is also the clock.
+  uint64_t instructions = 0;
   bool isChecked = true, isCounting = true;
-  AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
+  /// Belongs to the caller; null if not wanted.
+  AccessedRanges *touched = nullptr;
   HostView host;
-  Recorder *recorder = nullptr; ///< Null: nothing is recorded.
+  Recorder *recorder = nullptr; ///< Null if nothing is recorded.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.

@@ -22,7 +22,8 @@ struct WarpgroupState {
   /// read and wrote it.
   struct Use {
     uint32_t read = 0, written = 0;
-    bool isFenced = false; ///< wgmma.fence came after its last change.
+    /// Whether a wgmma.fence came after the last change.
+    bool isFenced = false;
   };
   std::vector<Use> uses;
   /// Granules of shared memory that a group reads.
@@ -30,10 +31,11 @@ struct WarpgroupState {
     uint32_t number;
     std::vector<uint32_t> granules;
   };
-  std::deque<Group> groups; ///< Not waited for; the last one may be open.
-  uint32_t next = 1;        ///< Number of the open group.
-  uint32_t done = 0;        ///< All groups up to this one were waited for.
-  uint32_t products = 0;    ///< Executed so far.
+  /// Groups that were not waited for; the last one may be open.
+  std::deque<Group> groups;
+  uint32_t next = 1;     ///< Number of the open group.
+  uint32_t done = 0;     ///< Number of the last group that was waited for.
+  uint32_t products = 0; ///< Number of executed products.
 };
 
 struct Warp;

@@ -20,7 +20,8 @@ struct Product {
   int n = 64;
   std::string type = "f16";
   bool sharedA = false, adds = true;
-  int wordsA = 8, wordsB = 8; ///< Sixteen bytes of a pattern's row: 1, 2, 4, 8.
+  /// Words of 16 bytes in a row of the swizzle pattern: 1, 2, 4 or 8.
+  int wordsA = 8, wordsB = 8;
   bool transposedA = false, transposedB = false;
   int signA = 1, signB = 1;
 };

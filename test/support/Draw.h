@@ -22,11 +22,13 @@ struct Distribution {
     /// numbers: mean, standard deviation. No value is more than 4.9 deviations
     /// from the mean.
     Normal,
-    Gain,    ///< numbers: g. Normal about 0, deviation g / sqrt(row length).
-    Uniform, ///< numbers: least, most.
-    Values,  ///< numbers: the elements, in order.
+    /// numbers: g. Normal with mean 0 and deviation g / sqrt(row length).
+    Gain,
+    Uniform, ///< numbers: the least and the greatest value.
+    Values,  ///< numbers: the elements in order.
     Choices, ///< numbers: n. Each row is distinct integers below n.
-    Codes    ///< numbers: least and most scale byte of a block of 4-bit floats.
+    /// numbers: least and greatest scale byte of a block of 4-bit floats.
+    Codes
   };
   Kind kind;
   std::vector<double> numbers;

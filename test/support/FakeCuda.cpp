@@ -16,7 +16,7 @@ std::vector<Device> contexts;
 /// Sizes by address; addresses start above any that is plausible by accident.
 std::map<DevicePointer, uint64_t> allocations;
 DevicePointer nextAddress = DevicePointer(1) << 40;
-double now = 0; ///< Time of the device, in seconds.
+double now = 0; ///< Time of the simulated device in seconds.
 
 Result begin(const char *symbol) {
   ++fakeCuda().calls[symbol];
@@ -157,7 +157,7 @@ Result cuMemFree_v2(DevicePointer pointer) {
 }
 Result cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
   BEGIN_IN_CONTEXT();
-  *pointer = new char; // Nothing is copied.
+  *pointer = new char; // Copies nothing to the memory.
   ++fakeCuda().live;
   return kSuccess;
 }

@@ -22,7 +22,7 @@ struct FakeGpu {
   std::string name = "Fake RTX 4090";
   std::string address = "0000:01:00.0";
   uint64_t memoryBytes = uint64_t(24) << 30;
-  uint64_t usedBytes = uint64_t(1) << 30; ///< By other programs.
+  uint64_t usedBytes = uint64_t(1) << 30; ///< Bytes that other programs use.
   std::map<moert::cu::Attribute, int> attributes = {
       {moert::cu::kClockKhz, 2'520'000},
       {moert::cu::kMultiprocessors, 128},

@@ -55,7 +55,8 @@ public:
   bool caller = false;
   /// The sequences that instructions of the latest step found in the block.
   std::vector<moek::SequenceRows> rows;
-  std::vector<std::vector<int32_t>> pages; ///< The pages of each of these.
+  /// Pages of each sequence in `rows`.
+  std::vector<std::vector<int32_t>> pages;
 
   moert::Status reserve() override {
     arena_.resize(table().arena_bytes());

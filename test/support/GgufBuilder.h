@@ -67,21 +67,23 @@ template <typename T> constexpr moec::GgufType ggufTypeOf() {
 /// One entry of the tensor table, as it will be written.
 struct TensorSpec {
   std::string name;
-  uint32_t type;                       ///< ggml type number.
-  std::vector<uint64_t> shape;         ///< shape[0] is contiguous.
-  Bytes data;                          ///< Empty: zeros (holes, when written).
-  std::optional<uint32_t> rank = {};   ///< Instead of shape.size().
-  std::optional<uint64_t> offset = {}; ///< Instead of the next free place.
-  std::optional<uint64_t> bytes =
-      {}; ///< Space taken, instead of the true size.
+  uint32_t type;               ///< ggml type number.
+  std::vector<uint64_t> shape; ///< shape[0] is the contiguous dimension.
+  Bytes data;                  ///< Empty: zeros, which files have as holes.
+  std::optional<uint32_t> rank = {}; ///< If set, replaces shape.size().
+  /// If set, replaces the offset of the next free place.
+  std::optional<uint64_t> offset = {};
+  std::optional<uint64_t> bytes = {}; ///< If set, replaces the true size.
 };
 
 class GgufBuilder {
 public:
   std::string magic = "GGUF";
   uint32_t version = 3;
-  std::optional<uint64_t> keyCount;    ///< Written instead of the true count.
-  std::optional<uint64_t> tensorCount; ///< Written instead of the true count.
+  /// If set, replaces the true number of keys.
+  std::optional<uint64_t> keyCount;
+  /// If set, replaces the true number of tensors.
+  std::optional<uint64_t> tensorCount;
 
   template <typename T>
   requires std::is_arithmetic_v<T> GgufBuilder &add(std::string_view key,
@@ -140,7 +142,7 @@ public:
   uint64_t dimensionAt(std::string_view name, unsigned dimension) const;
   uint64_t typeAt(std::string_view name) const;
   uint64_t offsetAt(std::string_view name) const;
-  uint64_t dataAt() const; ///< Start of the tensor data.
+  uint64_t dataAt() const; ///< Offset of the tensor data.
 
 private:
   struct Key {
@@ -149,8 +151,9 @@ private:
     Bytes payload;
   };
   struct Layout {
-    Bytes header;                      ///< Padded to the alignment.
-    std::vector<uint64_t> dataOffsets; ///< Absolute, by tensor.
+    Bytes header; ///< Padded to the alignment.
+    /// Absolute offset of each tensor's data.
+    std::vector<uint64_t> dataOffsets;
     uint64_t fileBytes;
     std::map<std::string, uint64_t, std::less<>> keys;
     std::map<std::string, uint64_t, std::less<>> tensors;

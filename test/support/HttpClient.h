@@ -26,7 +26,7 @@ struct HttpResponse {
   int status = 0; ///< 0: the connection ended before a whole head.
   std::map<std::string, std::string> headers; ///< Names in lower case.
   std::string body;
-  std::vector<std::string> chunks; ///< Of a chunked body.
+  std::vector<std::string> chunks; ///< Chunks of a chunked body.
   /// Whether all of the body came, and not only what the connection's end left.
   bool isComplete = false;
 

@@ -114,7 +114,7 @@ StatusOr<Distribution> distributionOf(const std::string &kind,
   struct Known {
     std::string_view name;
     Distribution::Kind kind;
-    size_t numbers; ///< 0 for any count.
+    size_t numbers; ///< Number of values; 0: any number.
   };
   static constexpr Known known[] = {{"normal", Distribution::Normal, 2},
                                     {"gain", Distribution::Gain, 1},

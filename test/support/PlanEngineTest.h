@@ -130,7 +130,7 @@ protected:
 
   TempDir folder_;
   std::optional<PlanT> plan_;
-  std::string path_; ///< The plan's file.
+  std::string path_; ///< Path of the plan file.
   std::unique_ptr<moert::Engine> engine_;
   int evaluated_ = 0, steps_ = 0;
 };

@@ -44,7 +44,7 @@ private:
 /// What the numbers of a format's blocks are, for weights of deviation 1.
 struct Scales {
   double d = 1;      ///< Factor of the codes.
-  double offset = 0; ///< m or dmin, which makes the mean 0.
+  double offset = 0; ///< The format's m or dmin, which makes the mean 0.
 };
 
 template <class Block> constexpr bool kIsNumber = Block::kElements == 1;
@@ -136,7 +136,7 @@ void drawRow(Format format, uint64_t weight, uint64_t row, int64_t cols,
   case Format::name:                                                           \
     return drawBlocks<moek::Block##name>(random, cols, isVector, out);
 #include "kernels/quant/Formats.def"
-  default: // Tables of numbers stay zero.
+  default: // The default is zero, as for tables of numbers.
     std::memset(out, 0, moek::rowBytes(format, uint64_t(cols)));
   }
 }

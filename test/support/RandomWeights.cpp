@@ -35,9 +35,9 @@ namespace {
 /// panels.
 struct Pieces {
   const fb::Weight *weight;
-  uint64_t number;      ///< Of the weight.
-  size_t first;         ///< Number of its first piece among those of all.
-  int64_t ofEachMatrix; ///< How many pieces a matrix has.
+  uint64_t number; ///< Number of the weight.
+  size_t first; ///< Number of its first piece among the pieces of all weights.
+  int64_t ofEachMatrix; ///< Number of pieces of a matrix.
 };
 
 class Filler {

@@ -43,7 +43,7 @@ private:
   void add(const SamplePlan::Room &room) {
     SamplePlan sample("ref", room);
     sample.addTokenizer();
-    (void)sample.builder.bytes(); // sets `files`
+    (void)sample.builder.bytes(); // Sets `files`.
     weights_.assign(sample.builder.weightBytes().begin(),
                     sample.builder.weightBytes().end());
     plan.tokenizer = std::move(sample.builder.plan.tokenizer);

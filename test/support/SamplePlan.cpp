@@ -203,12 +203,12 @@ void SamplePlan::addTokenizer() {
   tokenizer->tokens = {"<s>", "</s>", "\u0120", ".", "th", "the"};
   for (char c = 'a'; c <= 'z'; ++c)
     tokenizer->tokens.push_back(std::string(1, c));
-  tokenizer->tokens.push_back("\u010A"); // kLineEnd
+  tokenizer->tokens.push_back("\u010A"); // The token kLineEnd.
   while (tokenizer->tokens.size() < kVocab)
     tokenizer->tokens.push_back("<unused" +
                                 std::to_string(tokenizer->tokens.size()) + ">");
   tokenizer->types.assign(kVocab, 1);
-  tokenizer->types[0] = tokenizer->types[1] = 3; // control
+  tokenizer->types[0] = tokenizer->types[1] = 3; // Type of control tokens.
   tokenizer->merges = {"t h", "th e"};
   tokenizer->bos = 0;
   tokenizer->eos = 1;

@@ -31,7 +31,7 @@ public:
   /// Capacity of the plan.
   struct Room {
     int32_t context = kContext;
-    int32_t pages = 0;     ///< Of the cache; 0: enough for a context.
+    int32_t pages = 0;     ///< Pages of the cache; 0: enough for a context.
     int32_t sequences = 1; ///< A batch phase takes one token of each.
     int32_t ubatch = kUbatch;
     moek::KvType type = moek::KvType::F32;

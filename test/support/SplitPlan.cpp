@@ -136,8 +136,9 @@ private:
 
   fb::PlanT &plan_;
   fb::PhaseT &phase_;
-  uint32_t twins_ = 0; ///< First buffer of the second device.
-  std::vector<std::array<bool, 2>> valid_; ///< By buffer and device.
+  uint32_t twins_ = 0; ///< Index of the second device's first buffer.
+  /// For each buffer: whether each device has its contents.
+  std::vector<std::array<bool, 2>> valid_;
 };
 } // namespace
 

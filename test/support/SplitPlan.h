@@ -23,11 +23,11 @@ void splitPlan(moert::fb::PlanT &plan, const DeviceChoice &choice);
 
 /// A range of bytes that an instruction reads or writes.
 struct Access {
-  int space; ///< 0: arena, 1: cache.
+  int space; ///< 0: the arena, 1: a cache.
   uint32_t device;
   uint64_t begin, end;
   bool reads, writes;
-  uint32_t index; ///< Of the buffer or cache.
+  uint32_t index; ///< Index of the buffer or cache.
 
   bool conflicts(const Access &other) const {
     return (writes || other.writes) && space == other.space &&

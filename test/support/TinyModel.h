@@ -16,7 +16,7 @@ struct TinyModel {
   using Value = std::variant<uint32_t, float, double, bool, std::string,
                              std::vector<int32_t>, std::vector<bool>>;
   struct Tensor {
-    std::vector<uint64_t> shape; ///< Columns first.
+    std::vector<uint64_t> shape; ///< Dimensions, columns first.
     moek::Format format = moek::Format::F32;
   };
 
@@ -27,7 +27,8 @@ struct TinyModel {
   }
 
   std::string architecture;
-  std::map<std::string, Value> keys; ///< Without the architecture's prefix.
+  /// Keys without the architecture's prefix.
+  std::map<std::string, Value> keys;
   std::map<std::string, Tensor> tensors;
 };
 

@@ -9,7 +9,7 @@ import tempfile
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Enter": 13, "Escape": 27, "Tab": 9, "k": 75}
 TEXT_OF_KEY = {"Enter": "\r"}
-CTRL, SHIFT = 2, 8  # modifiers of press()
+CTRL, SHIFT = 2, 8  # Values of press() for modifier keys.
 
 # Elements that reach beyond the window and are not in one that matches {skipped}, and text of
 # elements that match {texts} with too little contrast to its background: WCAG requires 4.5.

@@ -5,7 +5,7 @@ import browser
 
 DESKTOP = (1280, 860)
 PHONE = (360, 740)
-SECONDS = 20  # that something may take to appear
+SECONDS = 20  # Time within which elements must appear.
 RECORD_VIOLATIONS = "window.violations = []; document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))"
 LAST = "[...document.querySelectorAll('.message')].at(-1)"
 

@@ -12,7 +12,7 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; font-src 'se
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8"}
 CONTEXT = 4096
-PATIENCE = 30  # seconds that a script waits for the test
+PATIENCE = 30  # Seconds for which a script waits for the test.
 
 
 def page_files():
@@ -157,11 +157,11 @@ class Server(http.server.ThreadingHTTPServer):
         self.files = page_files()
         self.models = ["tiny-kjv-q4_k_m"]
         self.key = ""
-        self.loading = None  # or the part that is loaded
+        self.loading = None  # None, or the model part that is being loaded.
         self.connections = []
-        self.requests = []  # of chats
+        self.requests = []  # Requests for chats.
         self.replies = {}
-        self.gone = threading.Event()  # a client left in the middle of a reply
+        self.gone = threading.Event()  # Set when a client leaves in the middle of a reply.
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -178,7 +178,7 @@ class Server(http.server.ThreadingHTTPServer):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it is closed already
+                pass  # The connection is closed already.
 
     def handle_error(self, *_):
-        pass  # browsers reset connections that they no longer need
+        pass  # Browsers reset connections that they do not need any more.

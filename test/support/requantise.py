@@ -25,10 +25,10 @@ class Grid:
     sub: int  # elements that share a scale
     first: float
     step: float
-    count: int  # number of n
-    even: bool = False  # of eight signs, the last follows from the others: an even number is
+    count: int  # Number of values of n.
+    even: bool = False  # Whether the number of signs set among eight is even, so that the last one follows from the others.
                         # negative
-    delta: int = 0  # elements that share a delta, instead of signs
+    delta: int = 0  # Elements that share a delta; 0: there are signs instead.
 
 
 GRIDS = {

@@ -44,7 +44,8 @@ class Reference:
         self.name = f"{classes[type(config)].__name__} of transformers {transformers.__version__}"
         self.model = classes[type(config)]._from_config(config, attn_implementation="eager").double().eval()
         missing, unknown = self.model.load_state_dict(state, strict=False, assign=True)
-        missing = [name for name in missing if not re.search(r"\.(vis|multi_modal_projector)", name)]  # Text needs neither.
+        # Text needs no weights of these parts.
+        missing = [name for name in missing if not re.search(r"\.(vis|multi_modal_projector)", name)]
         if missing or unknown:
             sys.exit(f"{file.arch}: not in the file: {missing}; not in the model: {unknown}")
         for each in change:

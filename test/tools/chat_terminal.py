@@ -232,7 +232,7 @@ def check_interrupts(checks, plan):
     chat = checks.chat(plan)
     chat.type(long + "\r")
     chat.wait(r"pas[^\r\n]*\r\n")
-    time.sleep(0.3)  # Lines that are folded look like the end of the message.
+    time.sleep(0.3)  # Without a pause, folded lines look like the end of the message.
     chat.type(CTRL_C)
     shown = chat.wait_for_prompt()
     assert "taken back" in shown, shown

@@ -41,7 +41,7 @@ def of_help(tool):
 def of_source(path):
     with open(path, errors="replace") as file:
         names = {normal(match[2]) for match in TEXT.finditer(file.read())}
-    return {name for name in names if not name.startswith("-W")}  # Warnings of a compiler.
+    return {name for name in names if not name.startswith("-W")}  # Warnings of a compiler are no options.
 
 
 def main():

@@ -315,7 +315,7 @@ TEST_F(AssistantsTest, ARunIsCancelledInTheMiddle) {
   EXPECT_EQ(model().cancelled.size(), 1u);
   EXPECT_EQ(stream->eventNames().back(), "done");
   EXPECT_TRUE(stream->hasEnded);
-  model().play(); // What comes after changes nothing.
+  model().play(); // Later events change nothing.
   EXPECT_EQ(get(runs(to) + "/" + id)["status"], "cancelled");
   EXPECT_EQ(post(runs(to) + "/" + id + "/cancel", Json::object())->status, 400);
   EXPECT_EQ(run(to, assistant())->status, 200) << "the thread is free again";

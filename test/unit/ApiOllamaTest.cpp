@@ -264,7 +264,7 @@ TEST_F(ApiTest, OllamaModelsAreKeptForAsLongAsTheClientSays) {
   EXPECT_EQ(expires(), forEver) << "no time that has passed";
   struct {
     Json keep;
-    const char *expires; ///< The time is 22:13:21.
+    const char *expires; ///< Expected expiry; the time is 22:13:21.
   } cases[] = {{"5m", "2023-11-14T22:18:21Z"},
                {"1h30m", "2023-11-14T23:43:21Z"},
                {"1500ms", "2023-11-14T22:13:23Z"},

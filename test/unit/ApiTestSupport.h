@@ -40,7 +40,7 @@ public:
   Status refusal, failure;
   /// Texts that wait for their embedding, if `waits`: tests call these.
   std::vector<std::function<void()>> embeddings;
-  uint64_t embedded = 100; ///< The name of the next of them.
+  uint64_t embedded = 100; ///< Number of the next embedding.
   /// Whether events wait for play().
   bool waits = false;
   /// What was asked for.
@@ -152,7 +152,7 @@ protected:
   /// What the model was asked for last.
   const GenerationRequest &asked() { return model().requests.back(); }
 
-  std::string client_ = "alice"; ///< Of the requests.
+  std::string client_ = "alice"; ///< Client of the requests.
   FakeHost host_;
   ApiSettings settings_;
   HttpHandler handler_;

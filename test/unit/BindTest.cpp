@@ -301,7 +301,8 @@ const Case flowCases[] = {
        auto &list = s.phase("decode").instructions;
        for (size_t i = 8; i < 10; ++i)
          list[i]->barrier = false;
-       std::swap(list[7], list[8]); // absorb, mla_latent, attention
+       // The order was: absorb, mla_latent, attention.
+       std::swap(list[7], list[8]);
        list[8]->barrier = true;
      }},
     {"SharedBesideOwn",

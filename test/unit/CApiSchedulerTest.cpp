@@ -24,7 +24,7 @@ void expectRuns(Program *program, bool hasTemplate = true) {
       "<tool_call>", "</tool_call>", "{", "}", "\"", ":", ",", "\u010A"};
   for (size_t i = 0; i < std::size(names); ++i)
     tokenizer.tokens[32 + i] = names[i];
-  tokenizer.types[32] = tokenizer.types[33] = 3; // control
+  tokenizer.types[32] = tokenizer.types[33] = 3; // Type of control tokens.
   if (hasTemplate)
     // With the tools' names and calls, whose letters the vocabulary has.
     tokenizer.chat_template =

@@ -44,7 +44,7 @@ TEST(Calibrate, MeasuresEveryLimitOfAThreadPool) {
 // A measurement that waited for a rate of 0 to add up would take forever.
 TEST(Calibrate, RatesThatTheCpuLacksAreNotMeasured) {
   CalibrationOptions options = quick();
-  options.isa = moek::Isa::Ref; // Has no dot products of BF16.
+  options.isa = moek::Isa::Ref; // This ISA has no dot products of BF16.
   options.seconds = 1e6;
   StatusOr<Calibrator> calibrator = Calibrator::create(2, options);
   ASSERT_TRUE(calibrator.isOk()) << calibrator.status().message();
@@ -78,7 +78,8 @@ TEST(Calibrate, VaryingRatesOrQueuesMeanDisturbed) {
   EXPECT_DOUBLE_EQ(both.spread, 0.5);
   EXPECT_DOUBLE_EQ(both.queued, 0.5);
   EXPECT_EQ(both.text(), "rates spread by 50 %, and 0.5 threads had no CPU");
-  EXPECT_TRUE(Rate().disturbance().isQuiet()); // Not measured on this CPU.
+  // Nothing was measured on this CPU.
+  EXPECT_TRUE(Rate().disturbance().isQuiet());
 }
 
 // Two thread pools share the same CPUs, so at least one of them is disturbed.

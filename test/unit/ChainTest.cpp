@@ -190,7 +190,8 @@ TEST(ChainTest, IsCloseToTheBestOfAllPaths) {
   printf("gap: %.2g in the mean, %.2g at most\n", sum / kSeeds, worst);
   RecordProperty("gap", std::to_string(worst));
   EXPECT_LE(sum / kSeeds, 0.001);
-  EXPECT_LE(worst, 0.03); // Two layers, of which a whole one does not fit.
+  // Larger for chains of two layers, one of which does not fit.
+  EXPECT_LE(worst, 0.03);
 }
 
 TEST(ChainTest, MoreRoomIsNeverSlower) {

@@ -88,7 +88,8 @@ protected:
   pid_t start() {
     pid_t child = ::fork();
     if (child == 0) {
-      for (int ignored : {SIGINT, SIGHUP}) // nohup's tests ignore them.
+      // Under nohup, tests would ignore these signals.
+      for (int ignored : {SIGINT, SIGHUP})
         std::signal(ignored, SIG_DFL);
       ::execl(MOEC_PATH, "moec", "compile", folder_.file("m.gguf").c_str(),
               "--target", "xeon", "--weights", "pack", "-o",

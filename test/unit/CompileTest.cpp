@@ -48,7 +48,7 @@ protected:
     request.model = model_;
     request.target = target;
     request.context = 8192;
-    request.weights = "reference"; // Packing would fill disks with zeros.
+    request.weights = "reference"; // With packing, disks would fill with zeros.
     request.output = plan_;
     request.nvrtc = nvrtc();
     return moec::compileModel(request);
@@ -79,7 +79,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
     std::string op = moert::labelOf(*entry), device = entry->device()->str();
     EXPECT_FALSE(entry->reason()->str().empty()) << op;
     if (contains(op, ".to_") || op == "overhead" || op == "overlap")
-      continue; // A copy has two devices, and each has its overhead.
+      continue; // A copy has two devices; each device has its own overhead.
     if (contains(op, "ffn_experts")) {
       experts.emplace(entry->phase()->str(), entry->layer());
       onGpu += device == "gpu0";

@@ -259,7 +259,7 @@ TEST(Constrain, MasksAreWhatAcceptTakes) {
 TEST(Constrain, ATextEndsOnlyWhereItIsComplete) {
   Matcher matcher = matcherOf(gbnf("root ::= \"ab\" \"c\"?"));
   EXPECT_FALSE(matcher.accept(endToken()).isOk());
-  EXPECT_TRUE(matcher.accept(256).isOk()); // "ab"
+  EXPECT_TRUE(matcher.accept(256).isOk()); // Token 256 is "ab".
   EXPECT_TRUE(matcher.canEnd());
   EXPECT_FALSE(matcher.hasEnded());
   EXPECT_TRUE(matcher.accept('c').isOk());

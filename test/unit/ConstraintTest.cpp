@@ -223,8 +223,8 @@ TEST_F(ConstrainedSchedulerTest, ASequenceSitsOutStepsUntilItsMaskIsReady) {
   auto first = complete(hard());
   ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
   EXPECT_EQ(first->stats().generatedTokens, 3);
-  start({.maskSteps = 50}); // And forgets what has been learnt.
-  Gate gate; // Both are there before the first has a second token.
+  start({.maskSteps = 50}); // A new scheduler has not learnt these masks.
+  Gate gate; // Holds the first text until the other one is there, too.
   Received other([&](const GenerationEvent &) { gate.pass(); }), slow;
   GenerationRequest request = greedy({8, 9}, 60);
   submit(request, other);

@@ -308,7 +308,7 @@ TEST_F(CostModelTest, StatesDependOnRowsPerSequence) {
   };
   EXPECT_DOUBLE_EQ(rule(1, 1), 10);
   EXPECT_DOUBLE_EQ(rule(11, 1), 100.0 / 110);
-  EXPECT_DOUBLE_EQ(rule(11, 11), 10); // Like eleven single rows.
+  EXPECT_DOUBLE_EQ(rule(11, 11), 10); // The time is that of eleven single rows.
   EXPECT_DOUBLE_EQ(seconds(OpCode::ShortConv, work, "short_conv_avx512",
                            {.tokens = 11, .sequences = 11}),
                    60);
@@ -443,7 +443,7 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachAFractionOfThePeaks) {
 TEST_F(CostModelTest, CacheKeepsDataOfHalfItsSize) {
   EXPECT_TRUE(moec::stayInCache(500, device_));
   EXPECT_FALSE(moec::stayInCache(501, device_));
-  device_.l3Bytes = 0; // not known
+  device_.l3Bytes = 0; // The size is not known.
   EXPECT_FALSE(moec::stayInCache(1, device_));
 }
 
@@ -506,15 +506,17 @@ TEST_F(MemoriesTest, WhatOneReadsDelaysTheOther) {
   // 20 bytes a second: each reads for 5 seconds.
   moec::MemoryTraffic traffic(target_);
   EXPECT_EQ(traffic.end(1, 0, 5, 100), 5);
-  EXPECT_EQ(traffic.end(2, 0, 10, 100), 10); // Alone it takes longer anyway.
-  EXPECT_EQ(traffic.end(2, 2, 6, 100), 15);  // The memory is free from 10 on.
-  EXPECT_EQ(traffic.end(0, 0, 5, 1e9), 5);   // It has its own.
+  // The device alone takes longer than the memory.
+  EXPECT_EQ(traffic.end(2, 0, 10, 100), 10);
+  EXPECT_EQ(traffic.end(2, 2, 6, 100), 15); // The memory is free from 10 on.
+  EXPECT_EQ(traffic.end(0, 0, 5, 1e9), 5);  // This device has its own memory.
   // Work that reads no bytes is not delayed and delays no other work.
   EXPECT_EQ(traffic.end(1, 0, 3, 0), 3);
   EXPECT_EQ(traffic.end(1, 20, 5, 100), 25);
-  EXPECT_EQ(traffic.end(2, 14, 2, 40), 17); // From 15 to 17, before the other.
-  EXPECT_EQ(traffic.end(2, 16, 3, 60), 20); // From 17 to 20.
-  EXPECT_EQ(traffic.end(2, 19, 1, 20), 26); // It is full until 25.
+  // Runs from 15 to 17, before the work at 20.
+  EXPECT_EQ(traffic.end(2, 14, 2, 40), 17);
+  EXPECT_EQ(traffic.end(2, 16, 3, 60), 20); // Runs from 17 to 20.
+  EXPECT_EQ(traffic.end(2, 19, 1, 20), 26); // The memory is busy until 25.
 }
 
 // Whatever the order, all that is read has its time.

@@ -46,7 +46,7 @@ TEST_P(CudaDeviceTest, APhaseIsCapturedOnceAndNothingIsAllocatedInSteps) {
   EXPECT_EQ(softcuda::totals().captures, 0u);
   expectDecode(one, 1, 3);
   softcuda::Totals totals = softcuda::totals();
-  EXPECT_EQ(totals.captures, 2u); // decode and logits
+  EXPECT_EQ(totals.captures, 2u); // One for decode, and one for logits.
   EXPECT_EQ(totals.graphLaunches, 6u);
   EXPECT_EQ(totals.allocations, allocations);
 }
@@ -118,7 +118,7 @@ TEST_P(CudaDeviceTest, LoadingReportsProgressOfAllWeights) {
     if (residency.device() == 1)
       resident += 4 * uint64_t(w.outer * w.rows * w.cols);
   }
-  EXPECT_EQ(all, resident); // The CPU's weights are not included.
+  EXPECT_EQ(all, resident); // Weights of the CPU are not included.
   EXPECT_GE(softcuda::totals().bytesToDevice, all);
 }
 
@@ -181,7 +181,7 @@ TEST_P(CudaDeviceTest, TheHostNeedsOnlyWeightsThatCpusRead) {
   MemoryFit fit = memoryFit(*plan, 1, /*copyWeights=*/false, {});
   EXPECT_GT(experts, 0u);
   EXPECT_EQ(fit.need.weights, experts);
-  fit.limit = {fit.need.resident(), true}; // None of them fits.
+  fit.limit = {fit.need.resident(), true}; // No weights fit in addition.
   EXPECT_GT(pagedBytesPerToken(*plan, fit), 0);
   EXPECT_LE(pagedBytesPerToken(*plan, fit), double(experts));
 }
@@ -192,7 +192,7 @@ TEST_P(CudaDeviceTest, TheHostNeedsOnlyWeightsThatCpusRead) {
 
 TEST_P(CudaDeviceTest, CubinOfTheSameGeneration) {
   std::string path = write(80);
-  start(86, 12000); // This driver cannot compile its PTX.
+  start(86, 12000); // This driver is too old for the kernels' PTX.
   auto one = OneSequence::open(path, onSoftCuda());
   ASSERT_TRUE(one.isOk()) << one.status().message();
   expectDecode(*one, 0, 1);
@@ -259,7 +259,7 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsReportedBeforeAnythingIsAllocated) {
 // Kernels trust the arguments of their launch.
 TEST_P(CudaDeviceTest, APlanWithChangedLaunchesIsRefused) {
   SOFTWARE_ONLY();
-  write(); // Adds the launches.
+  write(); // Writes the launches to the plan.
   fb::Launch &launch = plan().phases[0]->instructions[0]->launches[0];
   const fb::Launch kept = launch;
   auto refusedWith = [&](int wider, int threads, int shared) {

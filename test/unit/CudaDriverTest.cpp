@@ -40,7 +40,8 @@ TEST_F(CudaDriverTest, AnOldDriverIsNamedWithWhatItLacks) {
 }
 
 TEST_F(CudaDriverTest, AFailedStartHasTheDriversCode) {
-  cuda.failures["cuInit"] = cu::Result(999); // which the fake does not know
+  // The fake does not know this error.
+  cuda.failures["cuInit"] = cu::Result(999);
   Status status = loadStatus();
   EXPECT_EQ(status.code(), StatusCode::Io);
   EXPECT_EQ(status.message(), "starting the CUDA driver: an unknown CUDA error "
@@ -105,7 +106,7 @@ TEST_F(CudaDriverTest, AContextIsCurrentWhileItLives) {
   {
     auto context = CudaContext::enter(*driver, 0);
     ASSERT_TRUE(context.isOk()) << context.status().message();
-    EXPECT_EQ(cuda.live, 2); // retained and pushed
+    EXPECT_EQ(cuda.live, 2); // The context was retained and pushed.
     auto memory = (*context)->allocate(1 << 20);
     ASSERT_TRUE(memory.isOk()) << memory.status().message();
     EXPECT_EQ(*(*context)->freeBytes(), (uint64_t(23) << 30) - (1 << 20));

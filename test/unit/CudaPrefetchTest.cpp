@@ -101,8 +101,8 @@ TEST_F(CudaPrefetchTest, OfExpertsInBetweenL2KeepsHalfOfItself) {
 
 TEST_F(CudaPrefetchTest, WhileTheGpuWaitsAsMuchAsL2Keeps) {
   add(0, true);
-  add(0, true); // The last one before the wait,
-  add(kMiB);    // because this one has no block that goes on alone.
+  add(0, true); // The last launch that prefetches before the wait:
+  add(kMiB);    // this one has no block that runs on alone.
   CudaSegment &waiting = part.segments.emplace_back();
   waiting.waits = {1};
   waiting.first = 3;

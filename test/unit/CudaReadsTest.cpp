@@ -13,7 +13,7 @@ protected:
   static void begin(std::map<std::string, int> failures = {}) {
     softcuda::Options options;
     options.failures = std::move(failures);
-    options.gpus[0].l2Bytes = 1 << 20; // Reads are of more than L2.
+    options.gpus[0].l2Bytes = 1 << 20; // The launches read more than L2 holds.
     softcuda::reset(options);
   }
   static StatusOr<CudaLimits> measure() {

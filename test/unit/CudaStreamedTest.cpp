@@ -55,7 +55,7 @@ TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
                            image->ptx);
     auto one = OneSequence::open(path, onSoftCuda());
     ASSERT_TRUE(one.isOk()) << one.status().message();
-    expectPrefill(*one); // Single launches, then graphs.
+    expectPrefill(*one); // Single launches at first, then graphs.
     std::vector<float> all;
     // Evaluates the prompt once more, with graphs only.
     ASSERT_TRUE(one->sequence.rewind(0).isOk());

@@ -124,7 +124,7 @@ protected:
   Nodes nodesOfAToken() {
     Nodes nodes;
     for (const auto &phase : plan().phases) {
-      size_t waits = 0; // Waits of the next launch's instructions.
+      size_t waits = 0; // Number of waits of the next launch's instructions.
       for (const auto &i : phase->instructions) {
         if (plan().devices[plan().queues[i->queue]->device]->kind !=
                 fb::DeviceKind::Cuda ||
@@ -178,9 +178,9 @@ TEST_P(CudaSyncTest, DecodeIsOneGraphWithTheCpuInside) {
   SOFTWARE_ONLY();
   split(1);
   auto one = open();
-  expectDecode(one, 0, 2); // Single launches, then the capture.
+  expectDecode(one, 0, 2); // Single launches at first, then the capture.
   softcuda::Totals before = softcuda::totals();
-  EXPECT_EQ(before.captures, 2u); // decode and logits
+  EXPECT_EQ(before.captures, 2u); // One for decode, and one for logits.
   expectDecode(one, 2, 3);
   softcuda::Totals after = softcuda::totals();
   EXPECT_EQ(after.captures, before.captures);
@@ -367,7 +367,7 @@ TEST_P(CudaSyncTest, ACancelledStepEndsOnAllDevices) {
   uint64_t part = decode(status);
   beforeCpu_ = nullptr;
   EXPECT_EQ(status.code(), StatusCode::Cancelled);
-  EXPECT_LT(part, whole); // After the wait there were no tokens.
+  EXPECT_LT(part, whole); // Work after the wait had no tokens.
   expectDecode(one, 2, 2);
 }
 
@@ -405,7 +405,8 @@ TEST_P(CudaSyncTest, AGpuLostInAStepReleasesTheCpu) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
-  softcuda::options().idleMilliseconds = 1 << 20; // Flags are never set.
+  // So long that nothing runs that would set flags.
+  softcuda::options().idleMilliseconds = 1 << 20;
   softcuda::options().failures["cuEventSynchronize"] = 719;
   auto logits = one.append(tokens[2]);
   softcuda::options().failures.clear();
@@ -418,7 +419,7 @@ TEST_P(CudaSyncTest, AGpuLostInAStepReleasesTheCpu) {
 TEST_P(CudaSyncTest, SingleInstructionsAreTimed) {
   split(1);
   auto one = open();
-  expectDecode(one, 0, 3); // Graphs exist now.
+  expectDecode(one, 0, 3); // The graphs exist already.
   size_t steps = 0;
   one.engine->setObserver([&](const PhaseRun &times) {
     ++steps;
@@ -433,7 +434,7 @@ TEST_P(CudaSyncTest, SingleInstructionsAreTimed) {
         }
   });
   expectDecode(one, 3, 1);
-  EXPECT_EQ(steps, 2u); // decode and logits
+  EXPECT_EQ(steps, 2u); // One for decode, and one for logits.
 }
 
 // From sm_90 on a launch may begin while the one before ends; the software GPU

@@ -78,8 +78,8 @@ TEST(CudaTail, PartsAreAllSteps) {
 TEST(CudaTail, FewPartsAreAddedInPlace) {
   struct {
     int multiprocessors;
-    double waves;        ///< At most.
-    int64_t partsOfTile; ///< A mean, at most.
+    double waves;        ///< The most waves.
+    int64_t partsOfTile; ///< The most parts of a tile on average.
   } wanted[] = {{82, 1.65, 3}, {170, 0.86, 3}};
   for (const auto &gpu : wanted) {
     SCOPED_TRACE(gpu.multiprocessors);

@@ -62,7 +62,7 @@ protected:
 struct Weight {
   const char *name;
   int64_t matrix, row;
-  const char *rows, *place; ///< Parts of the message.
+  const char *rows, *place; ///< Parts of the expected message.
 };
 
 // Also a damaged row of the router, whose expert is then never chosen: 24 of 32

@@ -82,7 +82,8 @@ protected:
   std::vector<float> hiddenRows(Executor &executor) {
     std::vector<float> rows;
     for (int32_t position = 0; position < 20; ++position) {
-      std::memcpy(input_, &position, sizeof(position)); // token ids
+      // The token ids are equal to the positions.
+      std::memcpy(input_, &position, sizeof(position));
       EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
       teams_.insert(executor.lastTeam());
       rows.insert(rows.end(), output_, output_ + SamplePlan::kHidden);
@@ -99,7 +100,7 @@ protected:
   std::byte *input_ = nullptr;
   float *output_ = nullptr;
   std::optional<Executor> executor_;
-  std::set<int32_t> teams_; ///< Numbers of workers that steps used.
+  std::set<int32_t> teams_; ///< Numbers of workers that steps have used.
 };
 
 /// Workers that alternately queue for a CPU and do not, with long pauses
@@ -116,7 +117,7 @@ TeamSensors restlessSensors() {
             double step = 0.006 + 0.004 * (state->readings % 3);
             return state->now += begins ? pause : step;
           },
-          [=] { // Half a core of every window, or none.
+          [=] { // The load is half a core in every second window.
             bool busy = state->readings++ / 7 % 2 == 0;
             return CpuLoad{state->queued += busy ? 0.008 : 0};
           }};

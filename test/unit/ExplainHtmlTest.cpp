@@ -129,8 +129,8 @@ TEST_F(ExplainHtmlTest, OverheadIsSpreadOverTheDevicesInstructions) {
 TEST_F(ExplainHtmlTest, NoTimelineOfWhatIsNotThere) {
   uint32_t other = op("attn", "gpu0", 4, "prefill");
   op("attn", "gpu0", 4, "nowhere");
-  run(other, 1); // It belongs to another phase.
-  run(other, 7); // There is no such queue.
+  run(other, 1); // The instruction belongs to another phase.
+  run(other, 7); // There is no queue of this number.
   builder.plan.queues[0]->device = 9;
   const fb::Plan &plan = table();
   moec::ExplainSummary summary(plan);

@@ -114,7 +114,7 @@ TEST(ExplainRows, ScatteredLayers) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].names.text(true), "blk.0..12.attn_v");
   EXPECT_EQ(rows[0].names.text(false), "blk.0-2,5,8,11-12.attn_v");
-  ops.resize(5); // three ranges are short enough
+  ops.resize(5); // Three ranges are short enough.
   EXPECT_EQ(moec::makeRows(ops, false)[0].names.text(true),
             "blk.0-2,5,8.attn_v");
 }

@@ -15,10 +15,10 @@
 namespace moetest {
 
 struct FamilyTemplate {
-  std::string name; ///< Of the architecture, or the model.
+  std::string name; ///< Name of the architecture or model.
   std::string source;
   std::string eos;
-  std::vector<std::string> controls; ///< Names of control tokens.
+  std::vector<std::string> controls; ///< Texts of control tokens.
   bool reasons = true;
   bool tellsTools = true;
   bool takesSeveralCalls = true;

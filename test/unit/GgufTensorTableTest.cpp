@@ -218,7 +218,7 @@ TEST_F(GgufTensorTableTest, Names) {
 
 TEST_F(GgufTensorTableTest, Overlap) {
   GgufBuilder gguf = modelBuilder();
-  gguf.addTensor("a", Format::F32, {16}); // 64 bytes
+  gguf.addTensor("a", Format::F32, {16}); // The tensor has 64 bytes.
   gguf.addTensor("b", Format::F32, {16}).offset = 32;
   uint64_t data = gguf.dataAt();
   expectErrorAt(gguf, gguf.offsetAt("b"),

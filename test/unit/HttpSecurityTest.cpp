@@ -163,7 +163,7 @@ TEST(HttpSecurityTest, AnOriginIsTheSameByHostAndPort) {
 struct Case {
   const char *what, *method, *path;
   moert::HeaderMap headers;
-  int status; ///< 0: it may be answered.
+  int status; ///< Expected status; 0: the request may be answered.
   const char *client = "";
 };
 

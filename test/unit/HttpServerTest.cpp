@@ -75,7 +75,7 @@ TEST(HttpServerTest, HeadIsGetWithoutTheBody) {
   HttpClient client = server.client();
   HttpResponse response = client.request("HEAD", "/x");
   EXPECT_EQ(response.status, 200);
-  EXPECT_EQ(response.header("content-length"), "7"); // "GET /x "
+  EXPECT_EQ(response.header("content-length"), "7"); // The length of "GET /x ".
   EXPECT_EQ(client.request("GET", "/y").body, "GET /y ");
 }
 
@@ -352,7 +352,8 @@ TEST(HttpServerTest, TakesOverSocketsThatAManagerMade) {
   ASSERT_TRUE(tcp && file);
   uint16_t port = tcp->front().port();
   moert::HttpSettings settings;
-  settings.host = "nowhere.invalid"; // Means nothing then.
+  // The host has no meaning with a unix socket.
+  settings.host = "nowhere.invalid";
   // The original keeps the file.
   int copy = dup(file->release());
   settings.inheritedSockets.push_back(tcp->front().release());

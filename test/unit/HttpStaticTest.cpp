@@ -10,8 +10,9 @@
 #include <zlib.h>
 
 namespace moert {
-extern const std::span<const StaticFile> testPage; // Made of HttpPage/.
-}
+// Generated from the folder HttpPage.
+extern const std::span<const StaticFile> testPage;
+} // namespace moert
 
 using moert::HttpSettings;
 using moert::StaticFile;
@@ -52,7 +53,7 @@ TEST(HttpStaticTest, FilesAreThoseOfTheFolder) {
   ASSERT_NE(index, nullptr);
   EXPECT_EQ(index->bytes, source("index.html"));
   EXPECT_EQ(index->contentType, "text/html; charset=utf-8");
-  EXPECT_EQ(index->gzip, ""); // Too short.
+  EXPECT_EQ(index->gzip, ""); // The file is too short for compression.
   const StaticFile *script = moert::findStatic(testPage, "/page.js");
   ASSERT_NE(script, nullptr);
   EXPECT_EQ(script->bytes, source("page.js"));

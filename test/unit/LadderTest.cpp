@@ -48,7 +48,7 @@ TEST_F(RungChoiceTest, TheLargestContextThatFits) {
   EXPECT_TRUE(choose().fits);
   EXPECT_EQ(choose().why,
             "rung 3 of 3, with a context of 131072 tokens, the largest");
-  free_.gpus = {20 * kGiB}; // to the byte
+  free_.gpus = {20 * kGiB}; // Exactly the bytes that the rung needs.
   EXPECT_EQ(choose().number, 3u);
   free_.gpus = {20 * kGiB - 1};
   EXPECT_EQ(choose().number, 2u);

@@ -63,7 +63,7 @@ protected:
   void loadProducts() {
     auto &plan = sample_.builder.plan;
     sample_.builder.recordsContent = true;
-    sample_.builder.bytes(); // Describes the file.
+    sample_.builder.bytes(); // Computes the description of the file.
     plan.files[0]->kind = moetest::fb::FileKind::Model;
     auto file = std::make_unique<moetest::fb::FileT>();
     file->kind = moetest::fb::FileKind::Loaded;

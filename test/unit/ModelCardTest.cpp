@@ -95,16 +95,17 @@ GgufBuilder smallMoe() {
                     std::vector<uint64_t> shape) {
     gguf.addTensor(name + std::string(".weight"), format, std::move(shape));
   };
-  weight("token_embd", Format::Q8_0, {64, 4});              // 272 bytes
-  weight("output_norm", Format::F32, {64});                 // 256
-  weight("output", Format::F16, {64, 4});                   // 512
-  weight("blk.0.attn_q", Format::Q8_0, {64, 64});           // 4352
-  weight("blk.0.ffn_up", Format::Q8_0, {64, 96});           // 6528
-  weight("blk.1.attn_q", Format::Q8_0, {64, 64});           // 4352
-  weight("blk.1.ffn_gate_inp", Format::F32, {64, 4});       // 1024
-  weight("blk.1.ffn_up_exps", Format::Q4_0, {64, 32, 4});   // 4608
-  weight("blk.1.ffn_up_shexp", Format::IQ2_XXS, {256, 32}); // 2112
-  weight("blk.2.ffn_up_exps", Format::Q4_0, {64, 32, 4});   // 4608, MTP
+  weight("token_embd", Format::Q8_0, {64, 4});              // Size: 272 bytes.
+  weight("output_norm", Format::F32, {64});                 // Size: 256 bytes.
+  weight("output", Format::F16, {64, 4});                   // Size: 512 bytes.
+  weight("blk.0.attn_q", Format::Q8_0, {64, 64});           // Size: 4352 bytes.
+  weight("blk.0.ffn_up", Format::Q8_0, {64, 96});           // Size: 6528 bytes.
+  weight("blk.1.attn_q", Format::Q8_0, {64, 64});           // Size: 4352 bytes.
+  weight("blk.1.ffn_gate_inp", Format::F32, {64, 4});       // Size: 1024 bytes.
+  weight("blk.1.ffn_up_exps", Format::Q4_0, {64, 32, 4});   // Size: 4608 bytes.
+  weight("blk.1.ffn_up_shexp", Format::IQ2_XXS, {256, 32}); // Size: 2112 bytes.
+  // Size: 4608 bytes; an MTP layer.
+  weight("blk.2.ffn_up_exps", Format::Q4_0, {64, 32, 4});
   return gguf;
 }
 

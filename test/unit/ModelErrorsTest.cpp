@@ -245,7 +245,7 @@ TEST_F(ModelErrors, NoVocabulary) {
 TEST_F(ModelErrors, EveryTensorIsNeeded) {
   for (const auto &[name, tensor] : TinyDeepseek().tensors) {
     if (name == "output.weight")
-      continue; // Tied.
+      continue; // Without it, the embedding is used (tied weights).
     // Without attn_kv_b, the importer expects its parts.
     std::string wanted = name;
     if (name.ends_with("attn_kv_b.weight"))

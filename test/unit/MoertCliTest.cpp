@@ -25,7 +25,7 @@ TEST_F(MoertCliTest, RunPrintsTextOnlyAndTheSameForASeed) {
   Result first = moert("run " + plan_ + " -p 'the a' -n 8 --seed 3");
   EXPECT_EQ(first.exitCode, 0) << first.err;
   EXPECT_FALSE(first.out.empty());
-  EXPECT_EQ(first.err, ""); // statistics are for terminals
+  EXPECT_EQ(first.err, ""); // Statistics are only for terminals.
   EXPECT_EQ(moert("run " + plan_ + " -p 'the a' -n 8 --seed 3").out, first.out);
   Result other = moert("run " + plan_ + " -p 'the a' -n 8 --seed 4");
   EXPECT_NE(other.out, first.out);
@@ -120,8 +120,8 @@ TEST_F(MoertCliTest, NanIsReported) {
   std::string text = folder_.write("text", "the cat sat on the mat");
   std::string npy = folder_.file("x.npy");
   for (const std::string &command :
-       {"run " + plan_ + " -p 'the a' -n 4", // prefill
-        "run " + plan_ + " -p '' -n 4",      // decode
+       {"run " + plan_ + " -p 'the a' -n 4", // With prefill.
+        "run " + plan_ + " -p '' -n 4",      // With decode alone.
         "run " + plan_ + " -p 'the a' -n 4 --json",
         "perplexity " + plan_ + " --file " + text + " --ctx 8",
         "perplexity " + plan_ + " --file " + text + " --ctx 8 --json",
@@ -229,11 +229,13 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
   using S = SamplePlan;
   double perHead = S::kLatent * (S::kNope + S::kValue);
   double matrices =
-      S::kHidden * (S::kHeads * (S::kNope + S::kRope)) + // q
-      S::kHidden * (S::kLatent + S::kRope) + S::kHeads * perHead +
-      S::kHeads * S::kValue * S::kHidden + 3 * S::kHidden * S::kDenseWidth +
-      S::kHidden * S::kExperts +
-      3 * S::kHidden * S::kExpertWidth * (S::kTopK + 1); // and a shared one
+      S::kHidden *
+          (S::kHeads * (S::kNope + S::kRope)) + // Products of the queries.
+      S::kHidden * (S::kLatent + S::kRope) +
+      S::kHeads * perHead + S::kHeads * S::kValue * S::kHidden +
+      3 * S::kHidden * S::kDenseWidth + S::kHidden * S::kExperts +
+      3 * S::kHidden * S::kExpertWidth *
+          (S::kTopK + 1); // Products of the chosen experts and of a shared one.
   double head = S::kHidden * S::kVocab;
   // Five tokens see 15 decompressed rows, and one more six latents.
   double attention = 15 * S::kHeads * (S::kNope + S::kRope + S::kValue) +
@@ -337,7 +339,8 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
       continue;
     }
     EXPECT_EQ(event["ph"], "X");
-    EXPECT_GE(event["ts"].get<double>(), end - 0.002); // printed to 1 ns
+    // Times are printed with digits up to 1 ns.
+    EXPECT_GE(event["ts"].get<double>(), end - 0.002);
     end = event["ts"].get<double>() + event["dur"].get<double>();
     traced += event["name"] != "wait";
   }

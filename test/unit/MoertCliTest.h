@@ -21,7 +21,7 @@ inline std::string contentOf(const std::string &path) {
 class MoertCliTest : public ::testing::Test {
 protected:
   struct Result {
-    int exitCode; ///< Negative: the signal that ended it.
+    int exitCode; ///< Exit status; negative: the signal that ended the process.
     std::string out, err;
   };
 

@@ -126,7 +126,8 @@ TEST_F(MoertInfoTest, APlanForAGpu) {
   device.arch = 89;
   rewritePlan();
   expectRefused(7, "gpu0 is a GPU: this machine has no CUDA driver");
-  EXPECT_EQ(info()["memory"]["fits"], true); // That is the host's memory.
+  // Only the host's memory is compared.
+  EXPECT_EQ(info()["memory"]["fits"], true);
 }
 
 TEST_F(MoertInfoTest, MoreThanTheMachineHas) {

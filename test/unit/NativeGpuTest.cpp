@@ -58,7 +58,8 @@ TEST_F(NativeGpuTest, ADeviceInTheUnitsOfATarget) {
   // 1 GiB is in use, and the headroom is added.
   EXPECT_EQ(gpu.reservedBytes, uint64_t(1536) << 20);
   EXPECT_NEAR(gpu.read.perSecond, 920e9, 1e6);
-  EXPECT_NEAR(gpu.link.perSecond, 25e9, 1e5); // the slower direction
+  // The rate of the slower direction.
+  EXPECT_NEAR(gpu.link.perSecond, 25e9, 1e5);
   EXPECT_GT(gpu.linkLatencySeconds, 0);
   EXPECT_NEAR(gpu.int8.perSecond, 660.6e12, 1e11);
   EXPECT_NEAR(gpu.float32.perSecond, 165.2e12, 1e11);
@@ -113,7 +114,7 @@ TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
   cuda.gpus.resize(2);
   cuda.gpus[1].name = "Second";
   CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
-  cpu.kernels = {}; // GPUs have none, and measuring takes seconds.
+  cpu.kernels = {}; // GPUs have no such kernels, and measuring takes seconds.
   StatusOr<Calibration> calibration = calibrateNative(
       {}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA, .cpu = cpu});
   ASSERT_TRUE(calibration.isOk()) << calibration.status().message();

@@ -21,7 +21,8 @@ class NgramPlan {
 public:
   static constexpr int32_t kVocab = 20, kContext = 64, kColumns = 4;
   static constexpr int32_t kSize = 3, kHeads = 2, kRows = 29, kPad = 5;
-  static constexpr int32_t kFound = (kSize - 1) * kHeads; ///< Rows of a token.
+  /// Rows that a token reads from the table.
+  static constexpr int32_t kFound = (kSize - 1) * kHeads;
   static constexpr int32_t kHidden = kFound * kColumns;
   static constexpr uint64_t kModuli[kFound] = {7, 11, 13, 5};
   static constexpr uint64_t kOffsets[kFound] = {0, 7, 16, 24};

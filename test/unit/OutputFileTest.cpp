@@ -408,7 +408,8 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
   write("out", "old");
   std::string bystander = write(".out.moe-tmp", "a user's");
   int status = inChild([&] {
-    std::signal(GetParam(), SIG_DFL); // nohup's tests ignore it.
+    // Under nohup, tests would ignore the signal.
+    std::signal(GetParam(), SIG_DFL);
     moert::installCleanupHandlers();
     auto first = createAnywhere(file("out"));
     auto second = createAnywhere(file("second"));

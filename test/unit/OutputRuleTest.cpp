@@ -92,7 +92,7 @@ TEST_F(OutputRuleTest, KnowsEveryKindByItsFirstBytes) {
 TEST_F(OutputRuleTest, AnOutputReplacesItsOwnKindAndEmptyFiles) {
   for (const auto &[written, ignored] : samples) {
     if (written == OutputKind::Model)
-      continue; // which no command writes
+      continue; // No command writes this kind.
     for (const auto &[there, text] : samples) {
       std::string path = dir_.write("there", text);
       Status status = OutputRule().target(path, written).status();

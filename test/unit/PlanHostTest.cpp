@@ -85,7 +85,8 @@ protected:
   std::function<void(const std::string &)> opening_ = [this](auto &id) {
     opened_.push_back(id);
   };
-  std::vector<std::string> opened_; ///< By the host's thread; read at rest.
+  /// Written by the host's thread; read while it has no work.
+  std::vector<std::string> opened_;
   std::unique_ptr<PlanHost> host_;
 };
 
@@ -127,7 +128,7 @@ TEST_F(PlanHostTest, TheOneUsedLongestAgoMakesRoom) {
   most_ = 2;
   start();
   ASSERT_TRUE(load("a") && load("b"));
-  ASSERT_TRUE(load("a").isOk()); // Now b was used longer ago.
+  ASSERT_TRUE(load("a").isOk()); // Now b is the one that was used longest ago.
   EXPECT_TRUE(load("c").isOk());
   EXPECT_THAT(loaded(), ElementsAre("a", "c"));
 }

@@ -83,7 +83,7 @@ TEST(PlanLoadTest, RandomBytes) {
     std::vector<uint8_t> bytes(8 + random() % 400);
     for (uint8_t &byte : bytes)
       byte = uint8_t(random());
-    if (i % 2 == 0) // past the first check
+    if (i % 2 == 0) // Half of the files pass the first check.
       std::copy_n("MOEP", 4, bytes.begin() + 4);
     ASSERT_FALSE(Plan::fromBytes(bytes, "plan.fb").isOk());
   }

@@ -105,7 +105,7 @@ TEST_F(PlanReader, IsTheInverseOfTheWriter) {
   EXPECT_EQ(*again, bytes);
   // What the text leaves out has one default, in plan.fbs and in PlanOps.td.
   std::string text = kText;
-  text.replace(text.find("%2, %1"), 6, "%1, %2"); // Events are in order.
+  text.replace(text.find("%2, %1"), 6, "%1, %2"); // Events are kept in order.
   EXPECT_EQ(
       textOf(*(**module).getOperation()),
       textOf(*parseSourceString<ModuleOp>(text, &context)->getOperation()));

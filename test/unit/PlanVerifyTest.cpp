@@ -563,7 +563,8 @@ TEST(PlanFields, AreAllVerified) {
   addModule(sample);
   sample.builder.bytes();
   flatbuffers::FlatBufferBuilder builder;
-  builder.ForceDefaults(true); // Stores every number.
+  // Stores fields that have their default value, too.
+  builder.ForceDefaults(true);
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan(sample)));
   std::vector<uint8_t> bytes(builder.GetBufferPointer(),
                              builder.GetBufferPointer() + builder.GetSize());

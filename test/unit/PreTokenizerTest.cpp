@@ -41,7 +41,7 @@ PreTokenizer make(std::string_view name) {
 
 struct Expectation {
   std::string_view preTokenizer;
-  std::string_view words; ///< Joined by '|'.
+  std::string_view words; ///< Expected words, joined by '|'.
 };
 constexpr Expectation expectations[] = {
 #include "PreTokenizerExpectations.inc"
@@ -76,7 +76,7 @@ TEST(PreTokenizer, GoldenWordsOfEveryName) {
       for (size_t i = 0; i < golden["texts"].size(); ++i) {
         const nlohmann::json &sizes = rules["words"][i];
         if (!sizes.is_array())
-          continue; // llama.cpp approximates the rules.
+          continue; // llama.cpp only approximates these rules.
         ++confirmed;
         std::vector<size_t> found;
         for (const std::string &word :

@@ -18,7 +18,8 @@ void add(LayerProfile &layer, std::vector<int32_t> ids,
 
 TEST(LayerProfile, CountsAndMassByExpertAndRank) {
   LayerProfile layer(4, 2);
-  add(layer, {3, 1}, {0.5f, 1.5f}); // parts 1/4 and 3/4, whatever the scale
+  // Parts are 1/4 and 3/4, whatever the scale.
+  add(layer, {3, 1}, {0.5f, 1.5f});
   add(layer, {1, 0}, {2, 2});
   EXPECT_EQ(layer.tokens, 2u);
   EXPECT_THAT(layer.counts, ElementsAre(1, 2, 0, 1));

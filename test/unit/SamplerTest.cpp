@@ -83,12 +83,13 @@ TEST(Sampler, DrawsInProportion) {
   std::vector<float> p = {0.5f, 0.3f, 0.15f, 0.05f};
   auto counts = histogram(unfiltered(), logs(p));
   for (int32_t id = 0; id < 4; ++id)
-    EXPECT_NEAR(counts[id] / 20000.0, p[id], 0.015) << id; // 4 sigma
+    EXPECT_NEAR(counts[id] / 20000.0, p[id], 0.015)
+        << id; // The tolerance is 4 standard deviations.
 }
 
 TEST(Sampler, TemperatureSharpensAndFlattens) {
   SamplerParams params = unfiltered();
-  params.temperature = 0.5f; // Squares the odds: 0.7^2 : 0.3^2.
+  params.temperature = 0.5f; // The temperature squares the odds: 0.7^2 : 0.3^2.
   auto counts = histogram(params, logs({0.7f, 0.3f}));
   EXPECT_NEAR(counts[0] / 20000.0, 0.49 / 0.58, 0.015);
   params.temperature = 1e-30f;
@@ -124,7 +125,8 @@ TEST(Sampler, TopKOfManyWithTies) {
 
     SamplerParams params = unfiltered();
     params.topK = topK;
-    params.temperature = 1000; // Nearly uniform, to see all that is left.
+    // Nearly uniform, so that all remaining tokens show up.
+    params.temperature = 1000;
     EXPECT_THAT(idsOf(histogram(params, logits, 3000)),
                 testing::UnorderedElementsAreArray(best));
   }
@@ -145,7 +147,7 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
 
 TEST(Sampler, TopPCountsAmongWhatTopKLeft) {
   SamplerParams params = unfiltered();
-  params.topK = 2; // Leaves 0.5 and 0.25, that is 2/3 and 1/3.
+  params.topK = 2; // 0.5 and 0.25 remain, that is, 2/3 and 1/3.
   params.topP = 0.6f;
   EXPECT_THAT(idsOf(histogram(params, logs({0.1f, 0.5f, 0.15f, 0.25f}), 500)),
               testing::ElementsAre(1));
@@ -164,7 +166,7 @@ TEST(Sampler, MinPIsRelativeToTheBest) {
 TEST(Sampler, FiltersComeBeforeTemperature) {
   SamplerParams params = unfiltered();
   params.topP = 0.6f;
-  params.temperature = 100; // Would spread the mass if it came first.
+  params.temperature = 100; // Applied first, it would spread the probabilities.
   EXPECT_THAT(idsOf(histogram(params, logs({0.65f, 0.2f, 0.15f}), 500)),
               testing::ElementsAre(0));
 }
@@ -189,7 +191,8 @@ TEST(Sampler, NucleusOfALargeVocabulary) {
 
   SamplerParams params = unfiltered();
   params.topP = 0.3f;
-  params.temperature = 50; // Nearly uniform, to reach the nucleus' end.
+  // Nearly uniform, so that the last of the nucleus shows up.
+  params.temperature = 50;
   Sampler sampler = make(params);
   float lowest = infinity;
   for (int i = 0; i < 150; ++i)
@@ -217,12 +220,12 @@ TEST(Sampler, RepetitionPenalty) {
       make({.repetitionPenalty = 2, .repetitionWindow = 2, .temperature = 0});
   std::vector<float> logits = {3, 2, -1};
   EXPECT_EQ(sampleOne(sampler, logits), 0);
-  sampler.accept(0); // 3 / 2 < 2
+  sampler.accept(0); // The penalty gives 3 / 2 < 2.
   EXPECT_EQ(sampleOne(sampler, logits), 1);
-  sampler.accept(0); // Twice counts once.
+  sampler.accept(0); // A second occurrence changes nothing.
   EXPECT_EQ(sampleOne(sampler, {3, 1.4f, -1}), 0);
   sampler.accept(1);
-  sampler.accept(1); // Both places of the window: 0 is forgotten.
+  sampler.accept(1); // Both fill the window, so that 0 is forgotten.
   EXPECT_EQ(sampleOne(sampler, logits), 0);
   sampler.accept(2); // A negative logit is multiplied: -1 becomes -2.
   EXPECT_EQ(sampleOne(sampler, {-5, -6, -2.4f}), 2);
@@ -236,16 +239,18 @@ TEST(Sampler, PresenceAndFrequencyCountWhatWasGenerated) {
   Sampler sampler = make({.presencePenalty = 1, .temperature = 0});
   sampler.acceptPrompt(0);
   EXPECT_EQ(sampleOne(sampler, {3, 2.5f, 0}), 0) << "the prompt is no text";
-  sampler.accept(0); // 3 - 1 < 2.5
+  sampler.accept(0); // The penalty gives 3 - 1 < 2.5.
   EXPECT_EQ(sampleOne(sampler, {3, 2.5f, 0}), 1);
-  sampler.accept(0); // Once, however often.
+  // The penalty does not depend on the number of occurrences.
+  sampler.accept(0);
   EXPECT_EQ(sampleOne(sampler, {3.6f, 2.5f, 0}), 0);
 
   Sampler counts = make({.frequencyPenalty = 1, .temperature = 0});
   for (int32_t id : {0, 0, 1})
     counts.accept(id);
-  EXPECT_EQ(sampleOne(counts, {3, 2.1f, 0}), 1);    // 1, 1.1
-  EXPECT_EQ(sampleOne(counts, {3.2f, 2.1f, 0}), 0); // 1.2, 1.1
+  EXPECT_EQ(sampleOne(counts, {3, 2.1f, 0}), 1); // After penalties: 1, 1.1.
+  // After penalties: 1.2, 1.1.
+  EXPECT_EQ(sampleOne(counts, {3.2f, 2.1f, 0}), 0);
   // Negative ones repeat; unknown ids change nothing.
   Sampler repeats = make({.frequencyPenalty = -1, .temperature = 0});
   for (int32_t id : {2, 2, 2, -1, 1000})
@@ -269,7 +274,7 @@ TEST(Sampler, BiasIsAddedFirst) {
                           .repetitionPenalty = 2,
                           .temperature = 0});
   EXPECT_EQ(sampleOne(sampler, {3, 0, 90}), 1);
-  sampler.accept(1); // (0 + 5) / 2 < 3
+  sampler.accept(1); // The logit 3 is greater than (0 + 5) / 2.
   EXPECT_EQ(sampleOne(sampler, {3, 0, 90}), 0);
   // Excluded tokens stay excluded, and extremes finite.
   Sampler extreme = make({.logitBias = {{0, 3e38f}, {1, 3e38f}}});

@@ -91,7 +91,8 @@ TYPED_TEST(SchedulerStatesTest, AStoppedReplyGoesOnWithoutEvaluation) {
       this->scheduler_->cancel(id);
   });
   GenerationRequest request = this->greedy(text, -1);
-  request.sampling.logitBias[6] = 1000; // Every token has a text.
+  // Token 6 has a text, so that each token gives an event.
+  request.sampling.logitBias[6] = 1000;
   request.topLogprobs = 0;
   id = this->submit(request, first);
   started.open();

@@ -141,7 +141,7 @@ TEST_F(SchedulerTest, TextsEndAsTheyDoAlone) {
   eos.sampling.logitBias[1] = 1000;
   EXPECT_EQ(complete(eos)->reply().reason, StopReason::EndOfText);
   GenerationRequest stop = greedy({5, 6}, 9);
-  stop.sampling.logitBias[6] = 1000; // "a"
+  stop.sampling.logitBias[6] = 1000; // Generates only token 6, which is "a".
   stop.reply.stops = {"aa"};
   auto stopped = complete(stop);
   EXPECT_EQ(stopped->reply().reason, StopReason::StopString);
@@ -161,7 +161,8 @@ TEST_F(SchedulerTest, CancellationFreesPagesWithinAStep) {
       scheduler.cancel(id);
   });
   GenerationRequest request = greedy(textOf(1, kPage + 3), -1);
-  request.sampling.logitBias[6] = 1000; // Every token has a text.
+  // Token 6 has a text, so that each token gives an event.
+  request.sampling.logitBias[6] = 1000;
   id = submit(request, received);
   started.open();
   EXPECT_EQ(received.reply().reason, StopReason::Cancelled);
@@ -554,7 +555,7 @@ TEST_F(SchedulerTest, ATextEndsAfterALineOnceItsTimeIsOver) {
   start();
   GenerationRequest request = greedy({5, 8}, 20);
   request.mostDecodeTime = std::chrono::milliseconds(0);
-  request.sampling.logitBias[6] = 1000; // "a"
+  request.sampling.logitBias[6] = 1000; // Generates only token 6, which is "a".
   EXPECT_EQ(complete(request)->reply().tokens.size(), 20u);
   request.sampling.logitBias = {{SamplePlan::kLineEnd, 1000}};
   auto ended = complete(request);

@@ -46,8 +46,9 @@ private:
   struct Text {
     explicit Text(Sequence s) : sequence(std::move(s)) {}
     Sequence sequence;
-    std::map<int32_t, std::vector<float>> rows; ///< By position.
-    std::vector<int32_t> wanted; ///< Tokens to append, possibly in pieces.
+    std::map<int32_t, std::vector<float>> rows; ///< Logits at each position.
+    /// Tokens that are to be appended, possibly in pieces.
+    std::vector<int32_t> wanted;
   };
 
   int32_t token() { return int32_t(random_.next() % SamplePlan::kVocab); }
@@ -93,7 +94,7 @@ private:
 
   void change(Text &text) {
     switch (below(8)) {
-    case 0: { // A new text.
+    case 0: { // Begins a new text.
       cut(text, 0);
       const std::vector<int32_t> &book = books_[below(2)];
       text.wanted.assign(book.begin(),

@@ -219,7 +219,7 @@ std::string written(std::string digits, int exponent, std::mt19937 &random) {
   auto withPoint = [](std::string text, size_t at) {
     return at == text.size() ? text : text.insert(at, ".");
   };
-  if (way == 0) // As computers write large and small ones.
+  if (way == 0) // Written with an exponent, as programs print large numbers.
     return withPoint(digits, 1) + "e" + std::to_string(exponent + length - 1);
   if (exponent >= 0)
     return digits + std::string(size_t(exponent), '0') + (way == 1 ? ".0" : "");

@@ -180,19 +180,19 @@ private:
       sectionOpen += blank();
     }
     switch (below(6)) {
-    case 5: // A list behind a word.
+    case 5: // A list that follows a word.
       return moetest::calls(jsonCall("", ""), word() + "[", "]", ", ");
-    case 3: // An object whose only key is the name.
+    case 3: // An object whose only key is the tool's name.
       call = "{{ '" + open + blank() +
              "{\"' ~ f.name ~ '\": ' ~ (f.arguments | tojson) ~ '}" + blank() +
              close + "' }}";
       break;
-    case 4: // As Python writes them, in brackets or without.
+    case 4: // Calls in Python's form, in brackets or without.
       sectionOpen = open + blank() + std::array{"", "["}[below(2)];
       sectionClose = (sectionOpen.ends_with('[') ? "]" : "") + blank() + close;
       return moetest::calls(keywordCall(), sectionOpen, sectionClose,
                             std::array{", ", "\\n", ","}[below(3)]);
-    case 0: { // JSON with keys of its own
+    case 0: { // JSON objects with other keys.
       const std::string name = word(), arguments = word();
       call = "{{ '" + open + blank() + "{\"" + name +
              "\": \"' ~ f.name ~ '\", \"" + arguments +

@@ -41,9 +41,9 @@ TEST_F(StepWorkTest, BytesDependOnWhatTokensShare) {
   auto bytes = [&](double again, double tokens) {
     return of({0, 0, 0, 64, again}, StepSize::after(7, tokens)).bytes;
   };
-  EXPECT_EQ(bytes(0, 1), 64); // a matrix
+  EXPECT_EQ(bytes(0, 1), 64); // The bytes of one matrix.
   EXPECT_EQ(bytes(0, 5), 64);
-  EXPECT_EQ(bytes(1, 5), 320); // a row each
+  EXPECT_EQ(bytes(1, 5), 320); // The bytes of one row for each token.
   // The first token reads half of the experts, the next one half of the others.
   EXPECT_EQ(bytes(0.5, 1), 64);
   EXPECT_EQ(bytes(0.5, 2), 96);

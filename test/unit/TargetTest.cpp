@@ -371,7 +371,8 @@ TEST(TargetPartsTest, LimitsAreOfAllDevicesOfAKind) {
   EXPECT_TRUE(limitMemory(*target, DeviceKind::Cpu, 900 * kGiB).isOk());
   EXPECT_EQ(target->devices[0].budgetBytes(), 10 * kGiB);
   EXPECT_EQ(target->devices[1].budgetBytes(), 10 * kGiB);
-  EXPECT_EQ(target->host().budgetBytes(), 496 * kGiB); // The same as before.
+  // A limit above the budget changes nothing.
+  EXPECT_EQ(target->host().budgetBytes(), 496 * kGiB);
   auto cpu = resolveTarget("xeon");
   EXPECT_EQ(limitMemory(*cpu, DeviceKind::Cuda, kGiB).code(),
             StatusCode::Usage);

@@ -23,8 +23,8 @@ struct TeamMachine {
   /// CPUs i and sibling[i] share a core: two workers there do a quarter more
   /// than one. Empty: no core has two CPUs.
   std::vector<int> sibling = {};
-  double work = 0.005;    ///< Of a step.
-  double bandwidth = 1e9; ///< All CPUs together do at most this.
+  double work = 0.005;    ///< Work of a step.
+  double bandwidth = 1e9; ///< The most work per second of all CPUs together.
   /// Seconds that a step spends at barriers, for each worker.
   double barrier = 2e-6;
   /// CPUs of other programs that never sleep, at a moment. The system moves
@@ -33,10 +33,11 @@ struct TeamMachine {
   /// How many times slower a step is if one of the team's CPUs is shared, and
   /// if several are.
   double stall = 3;
-  double quota = 0;  ///< CPU seconds per second, in periods of 100 ms; 0: none.
-  bool tells = true; ///< Whether the system reports queues and free CPUs.
-  double noise =
-      0.03; ///< Standard deviation of the logarithm of a step's time.
+  /// CPU seconds per second, in periods of 100 ms; 0: no quota.
+  double quota = 0;
+  bool tells = true; ///< Whether the system tells queue times and free CPUs.
+  /// Standard deviation of the logarithm of a step's time.
+  double noise = 0.03;
   uint32_t seed = 1;
 
   double now = 0, queued = 0;

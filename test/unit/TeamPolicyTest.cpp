@@ -27,13 +27,13 @@ TeamRange upTo(int cores) { return {1, cores, cores}; }
 /// A machine whose clock only advances with steps.
 struct Machine {
   int cores;
-  int busy = 0;           ///< Other processes that never sleep.
-  double stepCost = 2e-4; ///< Seconds on a single core.
+  int busy = 0;           ///< Number of other processes, which never sleep.
+  double stepCost = 2e-4; ///< Seconds of a step on a single core.
   /// How many times slower a step is for each worker that shares its core: much
   /// if there are many barriers, little if tickets balance long shares.
   double stall = 8;
 
-  double told = 1; ///< The fraction of queue time that the system reports.
+  double told = 1; ///< Fraction of the queue time that the system tells.
 
   double now = 0, queued = 0;
   int sharing(int team) const {
@@ -143,7 +143,7 @@ TEST(TeamPolicyTest, GrowsWhenTheNeighbourEnds) {
     machine.run(policy);
     ASSERT_LT(machine.now, end);
   }
-  machine.runFor(policy, 0.03); // Until the choice is confirmed.
+  machine.runFor(policy, 0.03); // Lasts until the choice is confirmed.
   machine.busy = 1;
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 1);
@@ -282,7 +282,7 @@ TEST(TeamPolicyTest, LooksAgainAfterAPause) {
   machine.runFor(policy, 5);
   ASSERT_EQ(policy.team(), 1);
   machine.busy = 0;
-  machine.now += 60; // No text is requested.
+  machine.now += 60; // A minute without requests.
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 2);
 }

@@ -98,7 +98,7 @@ TEST_F(TopologyTest, FewWorkersUseTheMemoryOfAllNodes) {
 TEST_F(TopologyTest, NodesMayHaveGapsAndNoCpus) {
   write("node/node0/cpulist", "0-1\n");
   write("node/node2/cpulist", "2-3\n");
-  write("node/node5/cpulist", "\n"); // memory only
+  write("node/node5/cpulist", "\n"); // A node that has memory only.
   EXPECT_EQ(countMemoryNodes(folder_.path()), 3);
   EXPECT_EQ(placeWorkers(read(upTo(4)), 4),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {2, 2}, {3, 2}}));
@@ -154,7 +154,8 @@ TEST_F(HybridTest, KindsAndClocksStandInForCapacities) {
   writeEach("/cpufreq/cpuinfo_max_freq", "6000000\n", "4500000\n");
   Topology topology = read(upTo(32));
   EXPECT_EQ(topology[0].capacity, 1024);
-  EXPECT_EQ(topology[16].capacity, 512); // 2/3 of the work at 3/4 of the clock
+  // 2/3 of the capacity at 3/4 of the clock.
+  EXPECT_EQ(topology[16].capacity, 512);
   // Where all cores are of one kind, clocks do not make kinds.
   folder_.write("devices/cpu_atom/cpus", "\n");
   EXPECT_EQ(read(upTo(32))[16].capacity, 1024);

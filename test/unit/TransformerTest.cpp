@@ -107,7 +107,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     else
       EXPECT_THAT(unused, ElementsAre());
   }
-  seen.insert("internlm2"); // This has the same graph as llama.
+  seen.insert("internlm2"); // Its graph is that of llama.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
     EXPECT_EQ(seen.count(info.name), 1u) << info.name;
 }
@@ -423,7 +423,7 @@ TEST_F(Transformer, ScalesOfWeights) {
   TinyTransformer tiny("qwen3moe");
   tiny.tensors["blk.1.attn_output.scale"] = {{1}};
   tiny.tensors["blk.1.attn_output.input_scale"] = {
-      {1}}; // Such scales are not used.
+      {1}}; // Scales of inputs are not used.
   tiny.tensors["blk.1.ffn_up_exps.scale"] = {{8}};
   tiny.tensors["output.scale"] = {{1}};
   expectImport(tiny);

@@ -27,7 +27,7 @@ protected:
 
   /// Puts the weights into a model file that the plan references as `recorded`.
   void useModel(const std::string &recorded) {
-    sample_.builder.bytes(); // describes the file
+    sample_.builder.bytes(); // Computes the description of the file.
     auto &file = *sample_.builder.plan.files[0];
     file.kind = moetest::fb::FileKind::Model;
     file.path = recorded;
@@ -228,7 +228,7 @@ TEST_F(ContentTest, EachWeightIsNamed) {
   EXPECT_EQ(content[0].sampled, 0u);
   for (const auto &weight : table) {
     if (weight->offset < 4096)
-      continue; // Bytes of this file's header.
+      continue; // The bytes belong to the header.
     std::string damaged = weights();
     damaged[weight->offset + 3] ^= 16;
     folder_.write("plan.weights", damaged);

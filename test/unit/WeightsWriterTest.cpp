@@ -311,7 +311,7 @@ TEST_F(WeightsWriter, PacksStackedWeights) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = float(i % 64);
   content.assign(reinterpret_cast<const char *>(values.data()), 4096);
-  uint16_t half = 0x3c00; // 1.0
+  uint16_t half = 0x3c00; // The F16 number 1.0.
   for (size_t i = 0; i < 64; ++i)
     std::memcpy(content.data() + 2048 + 2 * i, &half, 2);
   model = dir.write("model.gguf", content);
@@ -388,7 +388,8 @@ TEST_F(WeightsWriter, RecordsWhatIdentifiesModels) {
     auto bytes = place(false);
     ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
     EXPECT_EQ(files()[0].getSampleHash(), hasher.sampleHash());
-    bool expected = all.value_or(true); // it is small
+    // The default is true for such a small file.
+    bool expected = all.value_or(true);
     const StringRef names[] = {"k", "v", "a"};
     for (auto [i, name] : llvm::enumerate(names))
       EXPECT_EQ(weight(name).getChecksum().str(),

@@ -102,7 +102,7 @@ TEST_F(RingsTest, TakingACheckpointReturnsTheOwnRing) {
   Tokens text = textOf(4, 2 * kPage + 30);
   Sequence a = engine.sequence();
   append(a, text);
-  for (int i = 0; i < 10; ++i) { // More than there are slots.
+  for (int i = 0; i < 10; ++i) { // More rounds than there are slots.
     Sequence b = engine.sequence();
     append(b, {1, 2, 3});
     ASSERT_TRUE(b.rewind(0).isOk());

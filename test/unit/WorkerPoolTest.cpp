@@ -50,7 +50,7 @@ TEST(WorkerPoolTest, BarrierMakesWritesVisible) {
 
 TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
   auto pool = makePool(3);
-  int arrivals = 0; // The last worker to arrive writes it.
+  int arrivals = 0; // Only the last worker to arrive writes it.
   std::vector<int> seen(3, 0);
   pool->run([&](int32_t worker) {
     for (int round = 0; round < 100; ++round)

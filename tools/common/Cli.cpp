@@ -61,7 +61,7 @@ std::string withClipped(std::string message,
     if (size_t equals = value.find('=');
         value.starts_with("--") && equals != std::string_view::npos)
       value.remove_prefix(equals + 1);
-    if (value.starts_with('@')) // Names a file with values.
+    if (value.starts_with('@')) // The value names a file that has the values.
       value.remove_prefix(1);
     if (value.size() <= most)
       continue;
@@ -394,7 +394,7 @@ Status Tool::parse(const std::vector<std::string> &words) {
     if (error.get_exit_code() != 0)
       return Status(StatusCode::Usage, withClipped(parseFailure(*app_, error),
                                                    words, kLongestWord));
-    std::ostringstream text; // --help and --version
+    std::ostringstream text; // Output of --help and --version.
     app_->exit(error, text, text);
     chosen_ = [text = text.str()] {
       printText(text);

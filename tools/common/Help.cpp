@@ -14,9 +14,10 @@ namespace {
 /// Properties of an option that all forms of help use.
 struct Entry {
   std::string names; ///< "-c, --ctx N", or the word for a positional argument.
-  std::string text;  ///< What it does, with its default.
-  std::vector<std::string> longNames, shortNames; ///< With dashes.
-  std::vector<std::string> words; ///< Words that are allowed as its value.
+  std::string text;  ///< What the option does, with its default.
+  std::vector<std::string> longNames, shortNames; ///< Spellings with dashes.
+  /// Words that the option accepts as its value.
+  std::vector<std::string> words;
   bool isPositional = false, hasValue = false, isRequired = false;
   std::string group;
 };

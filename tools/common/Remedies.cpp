@@ -13,7 +13,7 @@
 namespace moetool {
 
 namespace {
-using namespace moert; // The names that rows of Options.def use.
+using namespace moert; // Rows of Options.def use names of this namespace.
 namespace stdfs = std::filesystem;
 using Option = CompileCommand::Option;
 
@@ -29,7 +29,7 @@ constexpr std::string_view kRunWithModelLead =
 /// taken from a plan file.
 struct OptionRow {
   OptionInfo info;
-  std::string_view fallback; ///< In the spelling of the table.
+  std::string_view fallback; ///< Default as it is written in the table.
 
   bool isDefault(const std::string &value) const {
     return fallback == value || fallback == '"' + value + '"';

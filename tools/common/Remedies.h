@@ -25,7 +25,7 @@ std::string commandLine(const moert::CompileCommand &command);
 
 /// A remedy's command, or why it has none.
 struct CommandText {
-  std::string line; ///< "" where there is none.
+  std::string line; ///< "" if there is no such command.
   /// Set if the word MODEL stands for a file that only the user knows.
   bool wantsModel = false;
   /// Why no command can compile the plan again: a file that its options name is

@@ -382,7 +382,8 @@ private:
   };
   std::vector<Ignored> ignored_;
   bool hasArgument_ = false, isArgumentOfOption_ = false;
-  bool splitsContext_ = false; ///< -np, whose tool divides -c.
+  /// Whether -np was given by a tool that divides -c among sequences.
+  bool splitsContext_ = false;
   OurWords result_;
 };
 

@@ -44,8 +44,9 @@ std::vector<std::string> theirOptionNames();
 struct TheirCommand {
   /// The words that take its place, such as moert and serve; none: none do.
   std::vector<std::string> words;
-  bool takesArguments = false; ///< Whether its arguments follow.
-  std::string_view answer;     ///< What a user is told; may be "".
+  /// Whether the command's arguments follow these words.
+  bool takesArguments = false;
+  std::string_view answer; ///< Text for the user; may be "".
 };
 
 /// Returns the command that other tools call `name`, if there is one.

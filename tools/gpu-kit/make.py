@@ -68,7 +68,7 @@ class Maker:
         self.folder, self.target = os.path.abspath(arguments.folder), arguments.target
         self.moec = os.path.join(self.build, "bin", "moec")
         self.unit_data = os.path.join(self.build, "test", "data", "unit")
-        self.work = os.path.join(self.folder, "work")  # what run unpacks
+        self.work = os.path.join(self.folder, "work")  # Folder that is unpacked when the kit runs.
 
     def make(self):
         self.check()
@@ -94,7 +94,7 @@ class Maker:
                           f"run: cmake --build {self.build} --target {' '.join(missing)}")
         if not os.path.exists(os.path.join(self.unit_data, "deepseek2-lite.logits.npy")):
             raise Problem(f"{self.unit_data} is empty; run: cmake --build {self.build} --target test_data")
-        is_kit = os.path.exists(os.path.join(self.folder, "gpu-kit.sh"))  # also one whose making was interrupted
+        is_kit = os.path.exists(os.path.join(self.folder, "gpu-kit.sh"))  # Also true for a kit whose making was interrupted.
         if os.path.exists(self.folder) and not is_kit and os.listdir(self.folder):
             raise Problem(f"{self.folder} is there and is no kit")
 
@@ -211,7 +211,7 @@ class Maker:
         path = os.path.join(self.work, "plans", name + ".weights")
         with open(path, "rb") as file:
             header = b""
-            while b"\0" not in header:  # a text, padded with zeros to whole pages
+            while b"\0" not in header:  # The header is text, padded with zeros to whole pages.
                 header += file.read(4096)
         size = os.path.getsize(path)
         os.remove(path)

@@ -69,7 +69,7 @@ def target_of(arguments, measured):
 
 def simulated_of(arguments, gpu):
     """Seconds by row as the clock of the software GPU predicts them; {} without it."""
-    name = gpu["model"].split("-")[0].upper()  # the clock has one A100
+    name = gpu["model"].split("-")[0].upper()  # The simulation knows a single kind of A100.
     if arguments.clock:
         with open(arguments.clock) as file:
             text = file.read()

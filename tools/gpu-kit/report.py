@@ -10,7 +10,7 @@ def read(path):
             try:
                 line = json.loads(text)
             except ValueError:
-                continue  # cut while it was written
+                continue  # The line was cut off while it was written.
             if line["part"] == "head":
                 head = line
             else:

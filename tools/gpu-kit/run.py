@@ -61,7 +61,7 @@ class Kit:
         if self.software:
             self.driver = os.path.join(self.work, "lib", "libmoe_softcuda.so")
         self.moert = self.program("moert-soft" if self.software else "moert")
-        self.until = None  # when the part ends
+        self.until = None  # Time at which the part must end.
         self.log = None
         self.step_until = 0
 
@@ -139,7 +139,7 @@ class Kit:
                 line.update(status="skipped", why=str(skipped))
             except Failed as error:
                 line.update(status=error.status, why=str(error), figures=error.figures)
-            except Exception as error:  # whatever a step did not foresee: the others go on
+            except Exception as error:  # A step may fail in unforeseen ways; the others go on.
                 line.update(status="failed", why=f"{type(error).__name__}: {error}")
             if line["status"] in ("failed", "timeout"):
                 self.log.flush()

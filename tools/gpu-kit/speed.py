@@ -95,7 +95,7 @@ def kernels(kit):
         try:
             output, error = kit.run(kit.program("cuda_bench")), None
         except run.Failed as failed:
-            kit.log.seek(0)  # the rows so far
+            kit.log.seek(0)  # The rows that were printed before the failure.
             output, error = kit.log.read(), failed
     figures = {"rows": rows_of(output), "clocks": clocks.figures()}
     if error:

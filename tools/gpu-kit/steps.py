@@ -90,7 +90,7 @@ def unit_plan(kit, unit):
     """Logits of a small model against those of a float64 reference, and what it would say next."""
     figures, plan, ids, greedy = {}, kit.plan(unit["plan"]), unit["ids"], unit["greedy"]
     modes = unit["modes"]
-    if kit.software:  # which needs half a second a token where CPU and GPU wait for each other
+    if kit.software:  # The software GPU needs half a second for a token with waits between CPU and GPU.
         modes, greedy = modes[:1], []
     for mode in modes:
         out = os.path.join(kit.logs, f"{unit['name']}-{mode}.npy")
@@ -165,7 +165,7 @@ def cancel(kit):
         if process.returncode == 130:
             waits.append(round(time.time() - begin, 3))
         elif process.returncode == 0:
-            late += 1  # the text had ended before
+            late += 1  # The text ended before the interruption.
         else:
             raise run.Failed(f"an interrupted run ended with {process.returncode}, not 130", {"seconds": waits})
     if not waits:

@@ -20,10 +20,11 @@ struct GenerationState;
 /// The generations of a scheduler that have events for their callers. Outlives
 /// the scheduler as long as one of its generations.
 struct Inbox {
-  std::mutex mutex; ///< Guards this and what GenerationState says.
+  std::mutex mutex; ///< Guards this struct and the members of GenerationState.
   std::condition_variable any;
-  std::list<std::shared_ptr<GenerationState>> ready; ///< Have events.
-  bool wake = false; ///< Somebody wants the next wait to end.
+  /// Generations that have events.
+  std::list<std::shared_ptr<GenerationState>> ready;
+  bool wake = false; ///< Whether the next wait should end at once.
 };
 
 /// What the scheduler's thread and callers share of one generation.
@@ -46,7 +47,7 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
   const std::shared_ptr<Inbox> inbox;
 
   // Of the scheduler's thread.
-  Scheduler &scheduler; ///< May be gone after the last event.
+  Scheduler &scheduler; ///< May be destroyed after the last event.
   const ToolUse use;
   Choice choice;
   ChoiceStream pieces;
@@ -54,12 +55,12 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
   // Under the inbox's mutex.
   std::condition_variable changed;
   std::deque<OwnedEvent> events;
-  moert_generation *handle = nullptr; ///< Null: it was destroyed.
-  GenerationId id = 0;                ///< 0: not known yet.
+  moert_generation *handle = nullptr; ///< Null after it was destroyed.
+  GenerationId id = 0;                ///< 0 if it is not known yet.
   /// Its place in Inbox::ready, where it is as long as there are events.
   std::list<std::shared_ptr<GenerationState>>::iterator place;
   bool isCancelled = false;
-  bool hasEnded = false; ///< The scheduler knows it no more.
+  bool hasEnded = false; ///< Whether the scheduler has ended the generation.
 };
 
 /// What the functions for the last failure of this thread return.
@@ -101,8 +102,9 @@ struct moert_scheduler final : moert::ServedText {
 struct moert_generation {
   std::shared_ptr<moert::capi::GenerationState> state;
   void *user = nullptr;
-  std::optional<moert::capi::OwnedEvent> current; ///< What the caller looks at.
-  bool hasEnded = false; ///< The caller has seen the end.
+  /// The event that the caller reads now.
+  std::optional<moert::capi::OwnedEvent> current;
+  bool hasEnded = false; ///< Whether the caller has seen the end.
 };
 
 #endif // MOE_TOOLS_LIBMOERT_GENERATIONS_H

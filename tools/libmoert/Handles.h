@@ -26,7 +26,8 @@ namespace moert::capi {
 /// What the functions for the last failure return.
 struct Failure {
   std::string error;
-  std::string remedy; ///< The command that mends it; "" where there is none.
+  /// The command that solves the problem; "" if there is none.
+  std::string remedy;
 };
 } // namespace moert::capi
 
@@ -101,7 +102,8 @@ template <class F> moert_status guarded(Failure &last, F body) {
       remember(last, status);
     return toC(status.code());
   } catch (const std::bad_alloc &) {
-    last.error.assign("out of memory"); // fits the small-string buffer
+    // So short that the string allocates no memory.
+    last.error.assign("out of memory");
     return MOERT_DOES_NOT_FIT;
   } catch (const std::length_error &) {
     last.error.assign("out of memory");

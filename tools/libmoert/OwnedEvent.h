@@ -32,7 +32,8 @@ private:
   std::string text_, id_, error_, remedy_;
   std::vector<TokenLogprob> logprobs_;
   std::vector<moert_logprob> views_;
-  std::vector<std::vector<moert_alternative>> tops_; ///< Used by `views_`.
+  /// Memory that `views_` refers to.
+  std::vector<std::vector<moert_alternative>> tops_;
   std::vector<int32_t> tokens_;
   std::vector<float> embedding_;
   moert_generation_stats stats_ = {};

@@ -99,7 +99,7 @@ moert_status moert_sequence_restore(moert_engine *handle, const char *path,
       return nullPointer();
     MOE_ASSIGN_OR_RETURN(SequenceOptions options, fromC(given));
     size_t tokens = 0;
-    if (handle->scheduler) { // which is to make room
+    if (handle->scheduler) { // The scheduler must make room for these tokens.
       MOE_ASSIGN_OR_RETURN(std::vector<int32_t> saved,
                            engine.savedTokens(path));
       tokens = saved.size();

@@ -30,7 +30,8 @@ Status run(const std::string &input, const std::string &output,
                        rule.target(output, moert::OutputKind::IrText));
   MOE_ASSIGN_OR_RETURN(std::string text,
                        moert::readInput(input, moert::kMostTextBytes));
-  if (!text.starts_with("ML\xefR")) // Bytecode, as written by moe-opt.
+  // The beginning of bytecode that moe-opt has written.
+  if (!text.starts_with("ML\xefR"))
     MOE_RETURN_IF_ERROR(moec::checkPlanText(moert::inputName(input), text));
   std::string result;
   llvm::raw_string_ostream stream(result);

@@ -25,7 +25,8 @@ namespace moec {
 namespace {
 struct Options {
   CompileRequest request;
-  std::string calledBy; ///< A command of moert; "" for a user of moec.
+  /// The command of moert that has called; "" for a user of moec.
+  std::string calledBy;
   OptionList given;
 };
 
@@ -155,7 +156,7 @@ Status run(Options &options) {
       options.request.place,
       readRules(options.request.place, *options.request.texts));
   std::optional<moetool::Progress> progress;
-  std::string current; // The step shown by the progress line.
+  std::string current; // The step that the progress line shows.
   // From the first bytes on, there are temporaries to remove.
   const std::atomic<bool> *interrupted = nullptr;
   options.request.progress = [&](const char *what, uint64_t done,

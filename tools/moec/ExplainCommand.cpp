@@ -22,7 +22,7 @@ struct Options {
 
 Status writePage(const moert::Plan &plan, const Options &options) {
   moert::OutputRule rule(options.force);
-  rule.addInput("the plan", options.plan); // May be standard input.
+  rule.addInput("the plan", options.plan); // The path may be standard input.
   rule.addPlan(plan);
   MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
                        rule.target(options.html, moert::OutputKind::Page));

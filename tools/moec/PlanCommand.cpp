@@ -34,7 +34,7 @@ struct Row {
 };
 
 std::string memoryText(const Forecast &forecast) {
-  std::string text, sharing; // GPUs that share the CPU's memory.
+  std::string text, sharing; // `sharing`: the GPUs that share the CPU's memory.
   for (const Forecast::Device &device : forecast.devices)
     sharing += device.sharesMemory ? device.name + " and " : "";
   for (const Forecast::Device &device : forecast.devices)
@@ -133,7 +133,7 @@ Status run(Options &options) {
     if (file.empty())
       MOE_RETURN_IF_ERROR(unmeasuredTarget(target).status());
   std::vector<Row> rows;
-  std::optional<CompileRequest> fitting; // The first one that fits.
+  std::optional<CompileRequest> fitting; // The first request whose plan fits.
   Status failed;
   for (const std::string &model : options.models) {
     for (const std::string &target : options.targets) {

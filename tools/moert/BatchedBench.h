@@ -9,7 +9,7 @@
 namespace moert {
 
 struct BatchedTest {
-  int32_t prompt, gen; ///< Tokens of each sequence.
+  int32_t prompt, gen; ///< Tokens of each sequence: prompt and generated.
   int32_t repetitions;
   bool noWarmup;
 };
@@ -19,11 +19,12 @@ struct BatchedTest {
 struct BatchedResult {
   BatchedTest test;
   int32_t sequences, threads;
-  std::vector<double> promptSeconds, genSeconds; ///< By repetition.
+  std::vector<double> promptSeconds, genSeconds; ///< One for each repetition.
   /// Bytes of weights that a decode step is expected to read if tokens choose
   /// experts evenly.
   double bytesPerStep = 0;
-  std::vector<Rate> limits = {}; ///< Read bandwidth; empty: not measured.
+  /// Measured read bandwidth; empty: not measured.
+  std::vector<Rate> limits = {};
 };
 
 /// Fails with DoesNotFit if the plan's cache is too small for this number of

@@ -29,7 +29,8 @@ struct BenchFlags {
   std::vector<int32_t> threads = {0}, parallel = {};
   int32_t repetitions = 5;
   std::vector<std::string> pairTexts;
-  std::vector<std::pair<int32_t, int32_t>> pairs; ///< The numbers in pairTexts.
+  /// Numbers of each pair in pairTexts.
+  std::vector<std::pair<int32_t, int32_t>> pairs;
   std::string output = "md";
   bool noWarmup = false, noLimits = false;
 };
@@ -273,7 +274,7 @@ Status bench(BenchFlags &flags) {
     std::optional<Calibrator> calibrator;
     if (!flags.noLimits) {
       CalibrationOptions brief;
-      brief.seconds = 0.1; // It runs once per repetition.
+      brief.seconds = 0.1; // The measurement is made once for each repetition.
       MOE_ASSIGN_OR_RETURN(calibrator,
                            Calibrator::create(engine->team(), brief));
     }

@@ -22,7 +22,7 @@ MeanAndDeviation nanoseconds(const BenchResult &result) {
 struct Reached {
   double value = 0; ///< GB/s of weights, or TOPS.
   std::string_view unit = {};
-  Rate limit = {}; ///< 0 if not measured.
+  Rate limit = {}; ///< 0 if it was not measured.
   /// None if not measured.
   std::optional<double> ofBest = {}, ofSustained = {};
 };
@@ -177,7 +177,7 @@ std::string csvText(const std::vector<Json> &records) {
     std::string header, line;
     for (const auto &[key, value] : fields.items()) {
       if (value.is_array())
-        continue; // Samples are only in JSON, as in llama-bench.
+        continue; // Only JSON has the samples, as in llama-bench.
       header += (header.empty() ? "" : ",") + key;
       line += (line.empty() ? "" : ",") + csvField(value);
     }
@@ -224,7 +224,8 @@ std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
       return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     }));
   };
-  std::vector<size_t> widths(rows.front().size(), 2); // Minimum in Markdown.
+  // Markdown needs at least 2.
+  std::vector<size_t> widths(rows.front().size(), 2);
   for (const auto &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], width(row[i]));

@@ -24,13 +24,13 @@ struct BenchSubject {
   /// llama-bench's backends: "CPU", "CUDA", or "CUDA,CPU" for both.
   std::string backends = "CPU";
   int32_t gpuLayers = 0; ///< Layers whose attention is on a GPU.
-  std::string planPath; ///< llama-bench's model_filename.
+  std::string planPath;  ///< The field model_filename of llama-bench.
   std::string target;
   std::string modelType; ///< "deepseek2 23.0M Q4_K"
   uint64_t modelBytes = 0, parameters = 0;
   int32_t ubatch = 0;
   std::string kvType; ///< "bf16", "f16+q8_0"
-  bool mapped = true; ///< Weights are read from their files' mappings.
+  bool mapped = true; ///< Whether weights are read from mapped files.
   /// Fraction of the touched weight bytes that are in huge pages; none if
   /// unknown.
   std::optional<double> hugePages = {};
@@ -44,8 +44,8 @@ struct BenchSubject {
 /// `gen` tokens one by one; either may be 0.
 struct BenchResult {
   int32_t prompt = 0, gen = 0, depth = 0, threads = 0;
-  std::string started = {};               ///< UTC, "2026-01-31T12:00:00Z"
-  std::vector<uint64_t> nanoseconds = {}; ///< One sample per repetition.
+  std::string started = {};               ///< UTC time: "2026-01-31T12:00:00Z".
+  std::vector<uint64_t> nanoseconds = {}; ///< One for each repetition.
   /// Per token: bytes of weights read (generation) or operations on weights
   /// (prompts); 0 for a test of both.
   double bytesPerToken = 0, opsPerToken = 0;
@@ -57,7 +57,7 @@ struct BenchResult {
 
   /// "pp512", "tg128 @ d4096", "pp512+tg128"
   std::string name() const;
-  std::vector<double> rates() const; ///< Tokens per second.
+  std::vector<double> rates() const; ///< Rates in tokens per second.
 };
 
 struct MeanAndDeviation {

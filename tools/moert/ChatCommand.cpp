@@ -20,10 +20,10 @@ namespace {
 struct ChatCommandFlags {
   EngineFlags engine;
   ChatFlags chat;
-  std::string first, firstFile; ///< A message, and the file of one.
+  std::string first, firstFile; ///< The first message, or the file that has it.
   ReplyOptions reply;
   SamplerParams sampler;
-  CLI::Option *limit = nullptr; ///< -n, which may not be given.
+  CLI::Option *limit = nullptr; ///< The option -n, which may not be given.
   bool stats = false;
 };
 

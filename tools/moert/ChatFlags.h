@@ -27,7 +27,7 @@ struct ChatFlags {
   std::string system, systemFile, messagesFile, templateFile;
   /// An object: variables of the template besides the conversation.
   nlohmann::ordered_json templateValues = nlohmann::ordered_json::object();
-  std::string think = "show"; ///< show, hide, off or force.
+  std::string think = "show"; ///< "show", "hide", "off" or "force".
   bool noSpecial = false, escapes = false;
   /// Caches the files and streams of the command line, each of which is read
   /// only once, even if every answer needs it.

@@ -72,7 +72,8 @@ void CompileFlags::add(CLI::App &command) {
       continue;
     OptionInfo row = info;
     row.names = names;
-    row.needs = row.excludes = ""; // moec says what goes together.
+    // moec itself checks which options go together.
+    row.needs = row.excludes = "";
     CLI::Option *option =
         info.kind == OptionKind::Flag
             ? moetool::addFlag(command, row,
@@ -84,11 +85,11 @@ void CompileFlags::add(CLI::App &command) {
                                    given_.push_back({info, text});
                                    return checkValue(info, text);
                                  });
-    option->group(""); // Not in the list of options.
+    option->group(""); // Hides the option from the list.
     const std::string_view name = longName(info);
     constexpr size_t mostColumns = 98;
     const bool isFull = all.size() - (all.rfind('\n') + 1) + name.size() >
-                        mostColumns; // npos + 1 is 0.
+                        mostColumns; // At the first place, npos + 1 is 0.
     all += (all.empty() ? "" : isFull ? "\n" : " ") + std::string(name);
   }
   // A command without a footer has that of the tool.

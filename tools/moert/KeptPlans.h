@@ -20,25 +20,26 @@ namespace moert {
 /// What a plan depends on. Two plans with the same origin differ in contexts
 /// and sequences alone.
 struct PlanOrigin {
-  std::string model; ///< The file's full path.
+  std::string model; ///< Full path of the model file.
   uint64_t modelBytes = 0;
-  int64_t modelTime = 0;            ///< Its last change.
-  std::string machine;              ///< CPU, memory and GPUs of this machine.
-  std::string compiler;             ///< moec's version, size and time.
-  std::vector<std::string> options; ///< Words for moec.
-  std::string optionsKey;           ///< CompileFlags::key().
+  int64_t modelTime = 0; ///< Time of the file's last change.
+  std::string machine;  ///< Description of this machine's CPU, memory and GPUs.
+  std::string compiler; ///< Version, size and time of moec.
+  std::vector<std::string> options; ///< Words of moec's command line.
+  std::string optionsKey;           ///< Result of CompileFlags::key().
 
   bool operator==(const PlanOrigin &) const = default;
 };
 
 struct KeptPlan {
-  std::string path; ///< Of the plan.
+  std::string path; ///< Path of the plan.
   PlanOrigin origin;
   int32_t sequences = 1;
   /// Whether it was made for no context in particular.
   bool isLadder = false;
-  std::vector<int64_t> contexts; ///< Of its rungs, ascending.
-  uint64_t bytes = 0;            ///< Of all its files.
+  /// Contexts of the plan's rungs, in ascending order.
+  std::vector<int64_t> contexts;
+  uint64_t bytes = 0; ///< Bytes of all files of the plan.
   /// Why it will not be taken again: "the model is gone"; "" if it may be.
   std::string stale;
 };

@@ -78,7 +78,7 @@ LineReader::LineReader() : isTerminal_(::isatty(STDIN_FILENO)) {
   editor_->line = el_init("moert", stdin, stdout, stderr);
   editor_->history = history_init();
   if (!editor_->line || !editor_->history) {
-    editor_.reset(); // Lines are then read without editing.
+    editor_.reset(); // From then on, lines are read without editing.
     return;
   }
   HistEvent event;

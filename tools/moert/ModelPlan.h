@@ -20,8 +20,8 @@ StatusOr<std::vector<std::string>> withCommand(std::vector<std::string> words);
 
 /// What the plan of a model has to hold.
 struct PlanWish {
-  int32_t sequences = 1; ///< Texts at the same time.
-  int64_t context = 0;   ///< Of each; 0: as many as fit this machine.
+  int32_t sequences = 1; ///< Number of texts at the same time.
+  int64_t context = 0;   ///< Tokens of each; 0: as many as fit this machine.
 };
 
 /// Returns `file` if it is a plan. Of a model it returns the path of a kept

@@ -17,7 +17,7 @@ namespace moert {
 /// Sums over runs of one instruction or of several.
 struct ProfileEntry {
   uint64_t calls = 0;
-  InstructionTime time; ///< Seconds of worker 0, or of a GPU's queue.
+  InstructionTime time; ///< Times of worker 0, or of a GPU's queue.
   StepWork work;
 
   ProfileEntry &operator+=(const ProfileEntry &other);
@@ -34,7 +34,7 @@ struct ProfileRow {
 struct ProfileSteps {
   std::string phase;
   uint64_t steps = 0;
-  double seconds = 0; ///< Including the time to wake workers.
+  double seconds = 0; ///< Seconds with the time in which workers wake up.
   /// Seconds in instructions of the queue that has most of them. Of the CPU's
   /// queue these are those of worker 0.
   double run = 0;
@@ -50,15 +50,15 @@ struct ProfileSteps {
 /// How a queue spent the time of all steps. Queues work at the same time; the
 /// three parts of each add up to Profile::seconds().
 struct ProfileQueue {
-  std::string device; ///< As in ProfileRow.
+  std::string device; ///< Same meaning as in ProfileRow.
   double run = 0, wait = 0, rest = 0;
 };
 
 /// How instructions are grouped into rows.
 enum class ProfileKey {
-  Op,    ///< Instruction kind: "experts_gate_up".
+  Op,    ///< Kind of instruction: "experts_gate_up".
   Part,  ///< Part of a layer or of the model: "ffn_experts" of all layers.
-  Label, ///< The explanation's label: "blk.3.ffn_experts".
+  Label, ///< Label in the explanation: "blk.3.ffn_experts".
 };
 
 /// Collects the times of steps. `plan` must outlive it.
@@ -86,7 +86,7 @@ public:
 private:
   struct Phase {
     const fb::Phase *table = nullptr;
-    std::vector<ProfileEntry> entries; ///< One per instruction.
+    std::vector<ProfileEntry> entries; ///< One for each instruction.
     /// By instruction: one entry per step.
     std::vector<std::vector<double>> waits;
     /// By queue: seconds in instructions, and others except at barriers, per
@@ -103,7 +103,7 @@ private:
   struct Event {
     uint32_t phase, instruction;
     int32_t tokens;
-    double start; ///< Beginning of its wait, on the time line.
+    double start; ///< Beginning of the wait on the time line.
     InstructionTime time;
   };
 
@@ -120,7 +120,7 @@ private:
 /// Conditions of the measurement.
 struct ProfileSetting {
   std::optional<CpuLimits> limits;
-  bool mapped = true; ///< Weights are read from their files' mappings.
+  bool mapped = true; ///< Whether weights are read from mapped files.
   MappedFile::PageUse weightPages;
 };
 

@@ -110,7 +110,7 @@ Status profileRouter(RouterFlags &flags) {
   std::string text;
   if (flags.random == 0) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
-    if (text.empty()) // Tokenizers make a token even of an empty text.
+    if (text.empty()) // Some tokenizers make a token even of an empty text.
       return Status(StatusCode::Usage,
                     fmt::format("{}: has no text to profile with", flags.file));
   }

@@ -21,7 +21,8 @@ struct LayerProfile {
 
   int64_t topK;
   uint64_t tokens = 0;
-  std::vector<uint64_t> counts; ///< By expert: number of tokens that chose it.
+  /// For each expert, the number of tokens that chose it.
+  std::vector<uint64_t> counts;
   /// For each token, the gate weight of a chosen expert as a fraction of the
   /// sum over its chosen experts. Sums over tokens, by expert and by rank
   /// (heaviest first).
@@ -40,7 +41,8 @@ struct LayerProfile {
   double cacheHits(size_t size) const;
 
 private:
-  std::vector<int32_t> recent_; ///< Experts in order of last use, latest first.
+  /// Experts in the order of their last use, the latest first.
+  std::vector<int32_t> recent_;
 };
 
 class RouterProfile {

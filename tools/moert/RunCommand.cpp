@@ -129,7 +129,8 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
 /// message it is.
 struct Prompt {
   std::string text;
-  bool isEmpty = false; ///< The user gave no text; templates do not count.
+  /// Whether the user gave no text, apart from templates.
+  bool isEmpty = false;
   std::vector<int32_t> tokens;
   std::shared_ptr<const Speech> speech = nullptr; ///< Set for chats.
 };

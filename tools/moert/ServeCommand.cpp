@@ -48,7 +48,7 @@ struct ServeFlags {
   SchedulerOptions scheduler;
   HttpSettings http;
   SamplerParams sampler;
-  CLI::Option *seed = nullptr; ///< Of the sampler.
+  CLI::Option *seed = nullptr; ///< The option for the sampler's seed.
 };
 
 std::string environment(const char *name) {

@@ -24,7 +24,7 @@ struct EngineFlags {
   /// `plan` is a model.
   int32_t sequences = 1;
   CompileFlags compile;
-  std::string command; ///< The name of the command, for suggestions.
+  std::string command; ///< Name of the command, for suggestions.
 
   void addPlan(CLI::App &command);
   void addModelOrPlan(CLI::App &command);

@@ -15,7 +15,8 @@ struct TokenizeFlags {
   EngineFlags engine;
   std::string text, file;
   std::string pre;
-  const CLI::Option *textOption = nullptr; ///< Its text may be empty.
+  /// The option whose text may be empty.
+  const CLI::Option *textOption = nullptr;
   bool noBos = false, noSpecial = false, pieces = false;
 };
 

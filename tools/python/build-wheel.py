@@ -117,7 +117,7 @@ def write_wheel(out, version, files, has_compiler):
     records = []
     with zipfile.ZipFile(wheel + ".part", "w", zipfile.ZIP_DEFLATED) as archive:
         def add(name, data, mode=0o644):
-            entry = zipfile.ZipInfo(name)  # of 1980: the same files give the same wheel
+            entry = zipfile.ZipInfo(name)  # The time is in 1980, so that the same files give the same wheel.
             entry.external_attr = (0o100000 | mode) << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

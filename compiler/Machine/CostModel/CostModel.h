@@ -23,7 +23,8 @@ struct Situation {
   /// Whether the weights that the step reads are still in the cache from the
   /// previous step.
   bool weightsInCache = false;
-  int64_t sequences = 1; ///< Sequences that the tokens belong to, equally.
+  /// Sequences among which the tokens are divided equally.
+  int64_t sequences = 1;
 };
 
 /// The kernels of an instruction. Without a kernel (null), the device's peaks

@@ -35,7 +35,8 @@ public:
 
 private:
   std::vector<int64_t> budgets_;
-  std::vector<size_t> memory_; ///< By device: the device that has it.
+  /// For each device: the index of the device that owns its memory.
+  std::vector<size_t> memory_;
 };
 
 /// The times at which memories are read during a step. While devices that share
@@ -53,12 +54,14 @@ public:
 
 private:
   struct Memory {
-    double bytesPerSecond = 0; ///< Of the fastest device.
+    /// Rate of the fastest device that reads this memory.
+    double bytesPerSecond = 0;
     bool isShared = false;
     /// When it is read: intervals in ascending order that do not overlap.
     std::vector<std::pair<double, double>> busy = {};
   };
-  std::vector<Memory> memories_; ///< By device; unused if it shares another's.
+  /// Indexed by device; unused for one that shares the memory of another.
+  std::vector<Memory> memories_;
   std::vector<size_t> memory_;
 };
 

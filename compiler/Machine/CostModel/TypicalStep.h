@@ -15,7 +15,7 @@ inline constexpr int64_t kUbatch = 512, kLongUbatch = 4096;
 
 struct TypicalStep {
   int64_t tokens;
-  int64_t cached; ///< Positions before the step.
+  int64_t cached; ///< Cached positions before the step.
 };
 
 /// Returns the step for which passes compare costs and a plan's explanation

@@ -12,7 +12,8 @@ namespace moec {
 
 struct NativeGpus {
   std::vector<DeviceDesc> devices;
-  std::vector<std::string> notes; ///< GPUs that are left out, and why.
+  /// One message for each GPU that is left out, with the reason.
+  std::vector<std::string> notes;
 };
 
 /// Describes the GPUs of this machine. Memory and link are measured, matrix

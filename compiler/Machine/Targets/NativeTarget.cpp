@@ -288,7 +288,7 @@ static Status saveInCache(const std::string &path, const TargetDesc &target) {
   if (path.empty())
     return Status(StatusCode::Io, "there is no folder for measurements: "
                                   "neither XDG_CACHE_HOME nor HOME is set");
-  std::error_code error; // If this fails, so does creating the file.
+  std::error_code error; // An error shows again when the file is created.
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(),
                                       error);
   return saveTargetFile(moert::OutputTarget::ofCache(path), target);
@@ -322,7 +322,7 @@ CpuMeasurement CpuMeasurement::ofThisMachine() {
          const std::function<void(std::string_view)> &progress) {
         moert::KernelRateOptions options;
         options.brief = brief;
-        if (brief) { // A compilation waits.
+        if (brief) { // A compilation waits for the result.
           options.seconds = kBriefKernelSeconds;
           options.mostSeconds = kMostBriefSeconds;
         }
@@ -443,7 +443,8 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
     }
     const bool isSaved = saveInCache(busyNativeFile(), target).isOk();
     if (auto kept = loadTargetFile(busyNativeFile()); isSaved && kept)
-      target.devices = std::move(kept->devices); // Its numbers are rounded.
+      target.devices = std::move(
+          kept->devices); // Numbers as the file gives them, which are rounded.
     target.notes.push_back(fmt::format(
         "other programs use this machine ({} in the last of {} measurements); "
         "the best figures are used, without rates of kernels, {}: run moec "
@@ -460,7 +461,8 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
         "measurements of this machine cannot be saved, so plans for native may "
         "differ from one compilation to the next: {}",
         saved.message()));
-  else if (auto kept = loadTargetFile(path)) // The text has rounded numbers.
+  else if (auto kept = loadTargetFile(
+               path)) // Read back, because the text has rounded numbers.
     target.devices = std::move(kept->devices);
   if (!before.empty())
     target.notes.push_back(fmt::format(

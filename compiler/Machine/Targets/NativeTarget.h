@@ -63,7 +63,7 @@ bool isNativeKnown(
     const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
 
 struct NativeOptions {
-  double seconds = 0.5; ///< Per measurement of peaks and bandwidth.
+  double seconds = 0.5; ///< Time for each measurement of peaks and bandwidth.
   int measurements = kMeasurements;
   /// Receives the names of kernels as they are measured, dozens per second.
   CalibrationProgress detail = {};
@@ -72,7 +72,8 @@ struct NativeOptions {
 };
 
 struct Calibration {
-  TargetDesc target; ///< Its notes name GPUs that are left out, and why.
+  /// Its notes name the GPUs that are left out, with reasons.
+  TargetDesc target;
   /// Disturbance of the CPU's last measurement. If it is not quiet, other
   /// programs ran all the time, and the rates may be too low to save.
   moert::Disturbance disturbance;

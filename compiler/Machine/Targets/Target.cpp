@@ -86,7 +86,8 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
   if (auto bytes = moert::parseSize(qualifier)) {
     uint64_t size = uint64_t(*bytes);
     if (device.sharesMemory)
-      return Status::ok(); // The size is that of the CPU's memory.
+      return Status::ok(); // The size applies to the CPU's memory, which the
+                           // GPU shares.
     if (gpu && size > device.memoryBytes)
       return fail(fmt::format("{} has {} of memory, not {}", device.model,
                               gibText(device.memoryBytes), gibText(size)));
@@ -164,7 +165,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     }
   }
   auto qualify = [&](size_t from) {
-    bool seen[2] = {}; // Whether a link, and a size, were given.
+    bool seen[2] = {}; // Whether a link (0) and a size (1) were given.
     for (std::string_view rest = qualifiers; !rest.empty();) {
       rest.remove_prefix(1);
       std::string_view qualifier = rest.substr(0, rest.find(':'));

@@ -101,12 +101,13 @@ struct DeviceDesc {
   /// Data caches: l1 and l2 per core, l3 of all cores that share one; 0:
   /// unknown.
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
-  Peak read; ///< Bytes read by all cores together.
+  Peak read; ///< Bytes per second that all cores read together.
   /// Read rates of 1, 2, ... cores; empty if not measured.
   std::vector<double> readBytesPerSecondByCores;
-  Peak int8;    ///< Operations; a multiply-add counts as 2.
-  Peak float32; ///< F32, or on a GPU the float type that kernels use.
-  Peak bf16;    ///< BF16 dot products; 0: not supported.
+  Peak int8; ///< INT8 operations per second; a multiply-add counts as 2.
+  /// F32 operations, or those of the float type that a GPU's kernels use.
+  Peak float32;
+  Peak bf16; ///< BF16 dot products; 0: not supported.
   /// Rate at which cores unpack weights of less than 8 bits, however few rows
   /// they are multiplied with; 0: not a limit.
   Peak unpack;
@@ -139,7 +140,7 @@ struct DeviceDesc {
 };
 
 struct TargetDesc {
-  std::string name;                ///< The user's text.
+  std::string name;                ///< The text that the user gave.
   std::vector<DeviceDesc> devices; ///< GPUs first, then CPUs; the host last.
   /// Notes for the user about how the target was resolved.
   std::vector<std::string> notes;

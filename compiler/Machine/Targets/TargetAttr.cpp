@@ -19,7 +19,7 @@ struct IntField {
 struct PeakField {
   StringRef key;
   Peak DeviceDesc::*member;
-  double assumed; ///< Efficiency if none is stated.
+  double assumed; ///< Efficiency that is assumed if none is stated.
 };
 struct SecondsField {
   StringRef key;

@@ -28,7 +28,7 @@ constexpr double kGibibyte = double(1ull << 30);
 struct NumberKey {
   const char *key;
   double unit;
-  double least, most; ///< Range of the value as written.
+  double least, most; ///< Least and greatest value that the file may give.
   bool required;
   bool whole; ///< Whether it must be a whole number.
   void (*set)(DeviceDesc &, double);

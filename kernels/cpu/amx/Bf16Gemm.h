@@ -21,7 +21,8 @@
 namespace moek::amx {
 namespace {
 
-constexpr int64_t kBf16StepCols = 32; ///< Columns of a tile: 64 bytes of pairs.
+/// Columns of a tile, whose rows have 64 bytes: 32 BF16 values.
+constexpr int64_t kBf16StepCols = 32;
 constexpr int64_t kBf16BlockCols = 128;
 
 /// Rounds to nearest, ties to even.

@@ -53,7 +53,7 @@ constexpr int kBlockTiles = kBlockCols / kTileRowBytes;
 /// + j of its row g is row r, column 64 k + 4 g + j.
 struct alignas(64) WeightBlock {
   uint8_t tiles[kBlockTiles][kTileRows][kTileRowBytes];
-  float scale[16]; ///< s of each row.
+  float scale[16]; ///< The scale s of each row.
 };
 
 /// A format's codes as numbers code - zero, and their range.
@@ -68,7 +68,8 @@ template <Format F> struct CodeRange {
   static constexpr int kShift =
       kIsSigned ? 8 : 15 - std::bit_width(unsigned(Tile::kMaxCode));
   static constexpr int kFactor = kIsSmall ? 1 << 8 : 1 << (21 - kShift);
-  static constexpr int kUnit = kIsSmall ? 256 : 64; ///< Unit of the result.
+  /// Unit in which the result counts.
+  static constexpr int kUnit = kIsSmall ? 256 : 64;
   static_assert(kIsSigned || Tile::kMaxCode << kShift <= 32767);
   // The factor fits in 16 bits.
   static_assert(127 * kFactor < 32768 * (kHigh > -kLow ? kHigh : -kLow));

@@ -26,9 +26,10 @@ constexpr int kTileBytes = kTileRows * kTileRowBytes;
 
 // The tile registers of a product of 2 x 2 tiles: token tiles times weight
 // tiles.
-constexpr int kSums = 0;    ///< 0 .. 3: 2 a + b, tokens a, weights b.
-constexpr int kTokens = 4;  ///< 4, 5
-constexpr int kWeights = 6; ///< 6, 7
+/// Tile registers 0 .. 3: sum 2 a + b of tokens a and weights b.
+constexpr int kSums = 0;
+constexpr int kTokens = 4;  ///< Tile registers 4 and 5.
+constexpr int kWeights = 6; ///< Tile registers 6 and 7.
 
 /// The operand of LDTILECFG.
 struct alignas(64) TileConfig {

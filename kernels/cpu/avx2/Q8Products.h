@@ -89,9 +89,11 @@ public:
 #pragma GCC unroll 4
           for (int j = 0; j < 4; ++j)
             x[j] = swapMiddleWords(load256(from + j * 64 + half * 32));
-          __m256i low01 = _mm256_unpacklo_epi64(x[0], x[1]); // Row 0 | 2.
+          // Row 0, then row 2.
+          __m256i low01 = _mm256_unpacklo_epi64(x[0], x[1]);
           __m256i low23 = _mm256_unpacklo_epi64(x[2], x[3]);
-          __m256i high01 = _mm256_unpackhi_epi64(x[0], x[1]); // Row 1 | 3.
+          // Row 1, then row 3.
+          __m256i high01 = _mm256_unpackhi_epi64(x[0], x[1]);
           __m256i high23 = _mm256_unpackhi_epi64(x[2], x[3]);
           auto *to = (__m256i *)(strips + (s * kGroup + t * kKvTile) * kStrip) +
                      half * 4;
@@ -117,8 +119,8 @@ public:
   }
 
 private:
-  static constexpr int kHalves = 2; ///< Vectors of rows in a tile.
-  static constexpr int kStrip = 16; ///< Columns summed at a time.
+  static constexpr int kHalves = 2; ///< Vectors that hold the rows of a tile.
+  static constexpr int kStrip = 16; ///< Columns that are summed at a time.
   static constexpr int kStrips = kKvBlock / kStrip;
   /// Largest word of a query, a weight or a scale.
   static constexpr float kMostWord = 32767;
@@ -371,8 +373,9 @@ private:
         });
   }
 
-  int16_t *scaled;   ///< [kQueries][kGroup]: words * rowScale.
-  int64_t reads = 0; ///< Lines prefetched with a block of keys.
+  int16_t *scaled; ///< [kQueries][kGroup]: words * rowScale.
+  /// Number of cache lines that are prefetched with a block of keys.
+  int64_t reads = 0;
 };
 
 } // namespace moek::MOE_ISA

@@ -7,7 +7,8 @@
 namespace moek {
 
 namespace {
-constexpr int kChains = 11; // Leaves 5 of 16 registers to operands.
+// 11 of 16 registers are chains; 5 are left for operands.
+constexpr int kChains = 11;
 
 // Like a gemm with small codes: products of 32 columns add up in 16 bits before
 // one vpmaddwd widens them.

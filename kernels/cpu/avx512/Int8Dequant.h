@@ -36,7 +36,8 @@ MOE_INLINE void dequantizeSuperBlock(const typename F::Block *block,
   if constexpr (F::kOffsetSub == 16)
     offset = F::offsets(block);
   else if constexpr (F::kOffsetSub == 32)
-    offset = _mm512_shuffle_f32x4(scale, scale, 0xee); // Lanes 8..15 first.
+    offset = _mm512_shuffle_f32x4(scale, scale,
+                                  0xee); // The upper lanes 8..15 come first.
   static_assert(F::kOffsetSub != 32 || F::kSub == 32);
   if constexpr (kFine && F::kSub == 32)
     scale = _mm512_permutexvar_ps(

@@ -19,7 +19,7 @@ namespace {
 template <class F> struct TokenSpan {
   static constexpr int kVectors = F::kSpan / 64;
   __m512i q[kVectors];
-  __m512i start[F::kZero ? kVectors : 1]; ///< -kZero * q, summed per lane.
+  __m512i start[F::kZero ? kVectors : 1]; ///< -kZero * q, summed for each lane.
   __m512 scale;                           ///< Factor of the row's scales.
   __m512 offset;                          ///< Factor of the row's offsets.
 };

@@ -21,7 +21,7 @@
 namespace moek::avx512 {
 namespace {
 
-constexpr int kPanelGroups = 2; ///< Groups of 16 rows.
+constexpr int kPanelGroups = 2; ///< Groups of 16 rows in a panel.
 constexpr int kTileTokens = 6;
 
 template <class F> struct alignas(64) Panel {
@@ -175,7 +175,8 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
                int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
                int64_t count, const __mmask16 *masks, float *out,
                int64_t outStride) {
-  constexpr int kSteps = F::kSub / 4; // vpdpbusd per sub-block and sum.
+  // Number of vpdpbusd for a sub-block and a sum.
+  constexpr int kSteps = F::kSub / 4;
   const int8_t *q[T];
   __m512 sums[G][T];
 #pragma GCC unroll 8

@@ -179,7 +179,8 @@ public:
 private:
   static constexpr int64_t kQuads = kGroup / 4;
   static constexpr int kTiles = 2;
-  static constexpr int kVecs = kKvBlock / 16; ///< Column vectors of a block.
+  /// Vectors that hold the columns of a block.
+  static constexpr int kVecs = kKvBlock / 16;
   static_assert(kQueries * kVecs == 16);
   static_assert(kQuads <= 64, "a bit each");
   /// Weights up to this many times the mean fit in a byte: the step is a 32nd
@@ -425,10 +426,10 @@ private:
   }
 
   // `words` and `rowScale` are in the order of wordIndex.
-  uint8_t *large;      ///< [queries][kQuads]: quads with a word above 255.
-  int32_t *largeCount; ///< [queries]: number of these quads.
+  uint8_t *large;      ///< [queries][kQuads]: quads that have a word above 255.
+  int32_t *largeCount; ///< [queries]: number of such quads.
   uint8_t *low;        ///< [kQueries][kGroup]: lower bytes of words * rowScale.
-  uint8_t *high;       ///< [kQueries][kGroup]: upper bytes.
+  uint8_t *high;       ///< [kQueries][kGroup]: upper bytes of words * rowScale.
 
   int64_t scoreReads = 0;
 };

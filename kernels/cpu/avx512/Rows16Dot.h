@@ -64,8 +64,8 @@ MOE_INLINE __m512i groupDotsByFour(__m512i sums, const __m512i *q,
 /// port.
 template <Format F> struct TokenSums {
   using Tile = Rows16Tile<F>;
-  alignas(64) int32_t start[16]; ///< -kZero * sum of q, per kSub columns.
-  alignas(32) float scaled[8];   ///< Scale * sum of q, per 32 columns.
+  alignas(64) int32_t start[16]; ///< -kZero * sum of q, for each kSub columns.
+  alignas(32) float scaled[8];   ///< Scale * sum of q, for each 32 columns.
 
   MOE_INLINE void read(const A8Row &row, int64_t block) {
     if constexpr (Tile::kCols == 64) {

@@ -185,7 +185,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
                        : _mm512_sub_epi8(numbers[i], _mm512_set1_epi8(32)));
     }
     if constexpr (kScaleCode == ScaleCode::OddNibbles) {
-      constexpr int kHalf = 8 * kScales; // bytes
+      constexpr int kHalf = 8 * kScales; // Bytes of half the scales.
 #pragma GCC unroll 2
       for (int i = 0; i < kHalf; i += 64) {
         __m512i pairs = load512(tile + kNumbersAt + i);
@@ -262,7 +262,7 @@ private:
                                       const uint8_t *shifts, int s,
                                       __m512i q[8]) {
     static_assert(kBits == 2);
-    constexpr int kEach = kShiftCols / 4; // groups
+    constexpr int kEach = kShiftCols / 4; // Number of groups of 4 columns.
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
       uint16_t rows;

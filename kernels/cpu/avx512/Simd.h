@@ -114,7 +114,7 @@ struct Simd : Folded<Simd> {
   /// row by row. The order of each sum is that of reduceAdd().
   MOE_INLINE static void reduceAdd4(const Vec (&v)[4][4], float scale,
                                     float *out, int64_t stride) {
-    Vec folded[4]; // Of column c: four partial sums for each of four rows.
+    Vec folded[4]; // For column c: four partial sums for each of four rows.
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c)
       folded[c] =

@@ -134,7 +134,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       }
     }
     if constexpr (kScaleCode == ScaleCode::OddNibbles) {
-      constexpr int kHalf = 8 * kScales; // bytes
+      constexpr int kHalf = 8 * kScales; // Bytes of half the scales.
 #pragma GCC unroll 4
       for (int i = 0; i < kHalf; i += 32) {
         Ints pairs = load256(tile + kNumbersAt + i);

@@ -183,7 +183,7 @@ MOE_INLINE Floats eachTwice(float32x4_t v) {
 MOE_INLINE Floats lowTwice(Floats v) { return eachTwice(v.low); }
 MOE_INLINE Floats highTwice(Floats v) { return eachTwice(v.high); }
 
-using Mask = int; ///< A number of lanes.
+using Mask = int; ///< The number of lanes that are selected, from lane 0 on.
 MOE_INLINE Mask firstLanes(int64_t count) {
   return count < 0 ? 0 : count < 8 ? int(count) : 8;
 }

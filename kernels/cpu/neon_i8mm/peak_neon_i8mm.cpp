@@ -5,7 +5,7 @@
 namespace moek {
 
 namespace {
-constexpr int kChains = 24; // As in NEON's loop.
+constexpr int kChains = 24; // Same number as in NEON's loop.
 
 double int8Loop(int64_t iterations) {
   int32x4_t sums[kChains];

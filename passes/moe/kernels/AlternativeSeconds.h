@@ -14,9 +14,10 @@ namespace mlir::moe {
 /// An alternative that was not chosen for an op; an entry of kRejectedAttr.
 struct Rejection {
   Alternative kind;
-  std::string name;   ///< The rejected device, layout or kernel.
+  /// The weight that the choice is about; "" for the whole op.
+  std::string name;
   StringRef of = {};  ///< The weight that it is about; "" for the whole op.
-  double seconds;     ///< Below 0 if the alternative cannot run the op.
+  double seconds;     ///< Negative if the alternative cannot run the op.
   std::string chosen; ///< What was chosen instead.
   double chosenSeconds;
   std::string reason;

@@ -47,7 +47,7 @@ const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
 struct SlowFormat {
   llvm::SetVector<StringAttr> weights;
   double seconds = 0;
-  double readSeconds = 0; ///< The time to only read the weights.
+  double readSeconds = 0; ///< Time for only reading the weights.
 };
 /// Slow formats by device and format.
 using SlowFormats =

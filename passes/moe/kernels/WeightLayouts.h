@@ -58,8 +58,9 @@ private:
   using Key = std::pair<StringAttr, const moec::DeviceDesc *>;
 
   struct Uses {
-    SmallVector<int64_t, 4> tokens; ///< The most of the phases that read it.
-    bool ofFloats = false;          ///< Some kernel only takes floats.
+    /// The most tokens of each phase that reads the weight.
+    SmallVector<int64_t, 4> tokens;
+    bool ofFloats = false; ///< Whether a kernel takes only floats.
   };
 
   bool mayPack_;

@@ -159,7 +159,7 @@ private:
       return; // moe-place-devices keeps it on the host.
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
-      return; // slice() placed it, by its label before the split.
+      return; // slice() has placed the op by the label that it had before.
     const PlacementRule *last = lastFor(op, parsed);
     std::optional<int64_t> layer = cacheOf(op);
     if (!layer)

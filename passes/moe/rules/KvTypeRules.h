@@ -23,7 +23,7 @@
 namespace mlir::moe {
 
 struct KvTypeRule {
-  llvm::StringRef text; ///< As the user wrote it: a view into the option.
+  llvm::StringRef text; ///< The user's text: a view into the option.
   /// The layers that the entry names; none for all other layers.
   std::optional<std::pair<int64_t, int64_t>> layers;
   std::optional<moek::KvType> type; ///< None for auto.

@@ -46,7 +46,8 @@ private:
 
   static constexpr size_t kChunkBytes = 16 << 10;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  size_t chunkBytes_ = 0, used_ = 0; ///< Size and used bytes of the last chunk.
+  /// Size and used bytes of the last chunk of memory.
+  size_t chunkBytes_ = 0, used_ = 0;
 };
 
 struct BoundInstruction {

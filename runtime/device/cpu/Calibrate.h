@@ -44,7 +44,7 @@ struct Rate {
   double best = 0;
   /// Rate over all runs, which includes slowdown by other programs.
   double sustained = 0;
-  double queued = 0; ///< See Disturbance.
+  double queued = 0; ///< Same meaning as in Disturbance.
 
   Disturbance disturbance() const {
     return {best > 0 ? 1 - sustained / best : 0, queued};
@@ -59,7 +59,7 @@ struct CpuLimits {
   double int8OpsPerSecond = 0;
   double floatOpsPerSecond = 0;
   double bf16OpsPerSecond = 0;  ///< 0 without BF16 dot products.
-  Disturbance disturbance = {}; ///< The worst over all measurements.
+  Disturbance disturbance = {}; ///< The worst disturbance of all measurements.
 };
 
 using moek::bestHostIsa;
@@ -99,7 +99,7 @@ private:
   CalibrationOptions options_;
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;
-  uint64_t share_ = 0; ///< Bytes of memory_ per worker.
+  uint64_t share_ = 0; ///< Bytes of memory_ that each worker uses.
 };
 
 /// Measures the read bandwidth of 1, 2 ... `threads` threads. `progress` is

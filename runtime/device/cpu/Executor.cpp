@@ -102,7 +102,7 @@ void Executor::begin(const BoundPhase &phase, const moek::Step &step,
   oddStep_ = !oddStep_;
   job_->began = true;
   job_->beginSeconds = sensors_.now();
-  share_->self = this; // The executor may have been moved.
+  share_->self = this; // The executor may have been moved since the last step.
   pool_->start(lastTeam_, *share_);
 }
 

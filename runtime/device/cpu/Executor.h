@@ -97,7 +97,7 @@ private:
     double beginSeconds = 0;
     bool began = false; ///< False if the step was cancelled before it began.
     uint32_t *tickets = nullptr, *nextTickets = nullptr;
-    bool stop = false; ///< Written by the last worker to reach a barrier.
+    bool stop = false; ///< The last worker that reaches a barrier writes it.
   };
   /// Runs one worker's share of the step.
   struct Share {

@@ -191,7 +191,8 @@ StepOverheads KernelBench::overheads() {
     return fastest;
   };
   StepOverheads seconds;
-  constexpr int kMany = 100; // A millisecond in which threads are woken.
+  // A millisecond of instructions, in which all threads wake up.
+  constexpr int kMany = 100;
   seconds.step = best(5, [&] {
     double begin = secondsNow();
     for (int i = 0; i < kMany; ++i)

@@ -13,8 +13,9 @@ namespace moert {
 
 /// Operations per second of the parts of MlaAttention.
 struct MlaRates {
-  double rows = 0;   ///< Decompression with a GEMM that reads W_UK.
-  double floats = 0; ///< Decompression with W_UK transposed in the file.
+  double rows = 0; ///< Rows: decompression with a GEMM that reads W_UK.
+  /// Floats: decompression with W_UK transposed in the file.
+  double floats = 0;
   double pairs = 0;
 };
 

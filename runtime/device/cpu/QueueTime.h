@@ -43,7 +43,7 @@ public:
   double count() const;
 
 private:
-  int file_; ///< /proc/loadavg, or -1.
+  int file_; ///< Descriptor of /proc/loadavg, or -1.
   int cpus_;
 };
 

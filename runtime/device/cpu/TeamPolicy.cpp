@@ -180,7 +180,7 @@ void TeamPolicy::settle() {
     // A hint that was wrong is not believed again soon.
     nextHint_ = isKept && isHinted_ ? nextBack_ : now_;
     if (search_->total(team_).missing >= TeamSearch::kMissing)
-      nextDown_ = nextBack_; // Smaller teams have just been looked at.
+      nextDown_ = nextBack_; // Smaller teams were tried just now.
     break;
   case Cause::Start:
   case Cause::Neighbour:

@@ -32,7 +32,7 @@ namespace moert {
 /// Steps of the same kind do the same work, except for the effect of the
 /// position.
 struct StepKind {
-  const void *program; ///< Identifies the instructions.
+  const void *program; ///< Identifies the instructions of the steps.
   int32_t tokens;
 
   bool operator==(const StepKind &) const = default;
@@ -93,9 +93,9 @@ private:
   /// Why a search began.
   enum class Cause {
     Start,
-    Neighbour, ///< Time has passed.
-    Disturbed, ///< Workers have no CPU, or steps have become slower.
-    Back,      ///< CPUs that other programs used may be free again.
+    Neighbour, ///< Enough time has passed to try a neighbouring size.
+    Disturbed, ///< Workers have no CPU, or steps have slowed down.
+    Back,      ///< CPUs that other programs used may be free now.
   };
   void watch(const TeamSample &sample, double free);
   void lookAround(const TeamSample &sample);
@@ -109,7 +109,7 @@ private:
   /// Weight of a step relative to steps of other kinds.
   struct Cost {
     StepKind kind;
-    double fastest; ///< Seconds.
+    double fastest; ///< Time of the fastest step, in seconds.
     double weight;  ///< Like `fastest`, but constant during a search.
   };
   /// More kinds than generation uses in any mode.
@@ -121,7 +121,8 @@ private:
   /// one does.
   int32_t home_;
   std::vector<Cost> costs_;
-  size_t nextCost_ = 0; ///< Index of the entry that a new kind replaces.
+  /// Index of the entry that a new kind of step replaces.
+  size_t nextCost_ = 0;
 
   // The window: the steps since the last call of decide().
   bool open_ = false;
@@ -131,17 +132,18 @@ private:
 
   std::optional<TeamSearch> search_;
   Cause cause_ = Cause::Start;
-  bool isStopped_ = false; ///< A quota stops a team of the search.
+  /// Whether a quota has stopped a team of the search.
+  bool isStopped_ = false;
 
   bool hasStarted_ = false;
-  double credit_ = kFirstCredit; ///< Seconds that looks may cost now.
-  double average_ = 0;           ///< Recent speed of team_; 0: unknown.
+  double credit_ = kFirstCredit; ///< Seconds that tries may cost now.
+  double average_ = 0;           ///< Recent speed with team_; 0: unknown.
   int slowWindows_ = 0, disturbedWindows_ = 0, freeWindows_ = 0;
-  size_t nextNeighbour_ = 0; ///< Index in neighbours().
+  size_t nextNeighbour_ = 0; ///< Next index in neighbours().
   /// No search of this cause begins before.
   double nextLook_ = 0, nextDown_ = 0, nextBack_ = 0, nextHint_ = 0;
   double patience_ = 1, downPatience_ = 1, backPatience_ = 1;
-  bool isHinted_ = false; ///< The search for free CPUs began with a hint.
+  bool isHinted_ = false; ///< Whether a hint started the search for free CPUs.
 };
 
 } // namespace moert

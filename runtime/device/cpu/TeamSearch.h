@@ -28,7 +28,8 @@ struct TeamSample {
 class TeamSearch {
 public:
   struct Candidates {
-    std::vector<int32_t> teams; ///< Looked at in this order.
+    /// Numbers of workers, in the order in which they are tried.
+    std::vector<int32_t> teams;
     /// The smallest team that the search may try. It tries teams smaller than
     /// the last of `teams`, or than `base` if `teams` is empty, while some of
     /// their workers get no CPU.
@@ -80,10 +81,11 @@ private:
   Arm &armOf(int32_t team);
   void next(const TeamSample &last);
 
-  std::vector<Arm> arms_; ///< The first is that of the team before.
+  std::vector<Arm> arms_; ///< The first one is that of the former team.
   Candidates candidates_;
-  size_t taken_ = 0; ///< Number of candidates looked at or being looked at.
-  bool descends_ = false; ///< Looking below the last candidate.
+  /// Number of candidates that were tried or are being tried.
+  size_t taken_ = 0;
+  bool descends_ = false; ///< Whether teams below the last candidate are tried.
   int32_t team_;
   bool isDone_ = false;
 };

@@ -10,7 +10,7 @@ namespace moert {
 
 /// CPUs of the machine that this process may use.
 struct CpuBudget {
-  int cores; ///< Physical cores: the number of workers that is tried first.
+  int cores; ///< Physical cores: the first number of workers that is tried.
   int cpus;  ///< Logical CPUs: the maximum number of workers.
   /// CPU time that control groups grant, in CPUs; 0: no quota. It bounds the
   /// other two, rounded up.
@@ -21,7 +21,7 @@ struct CpuBudget {
 
 /// The numbers of workers among which a team may change while it runs.
 struct TeamRange {
-  int least = 1, first = 1, most = 1; ///< least <= first <= most.
+  int least = 1, first = 1, most = 1; ///< The order is least <= first <= most.
   /// Numbers where the speed may change abruptly; these are tried early.
   std::vector<int> marks = {};
   /// Larger teams are stopped by a quota until its period ends; 0: none is.

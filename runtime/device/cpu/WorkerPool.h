@@ -96,7 +96,7 @@ private:
   std::unique_ptr<Member[]> members_; ///< [team]
   /// Threads of the workers from firstThread() on.
   std::vector<std::thread> threads_;
-  Event ended_; ///< Used if worker 0 is a thread: advances when a run ends.
+  Event ended_; ///< Used if worker 0 is a thread; advances when a run ends.
   uint32_t runs_ = 0;
 };
 

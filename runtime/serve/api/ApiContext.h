@@ -62,7 +62,8 @@ struct Exchange {
   std::vector<std::string> names = {};
   /// Until when it may be prepared: ApiSettings::prepareTime.
   Deadline deadline = {};
-  uint64_t bodyBytes = 0; ///< Of the body, which goes when it has been parsed.
+  /// Bytes of the body, which is freed when it has been parsed.
+  uint64_t bodyBytes = 0;
 
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }

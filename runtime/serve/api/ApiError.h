@@ -15,11 +15,13 @@ namespace moert {
 
 /// Why a request is not answered.
 struct ApiError {
-  int status = 400; ///< Of HTTP.
+  int status = 400; ///< Status code of HTTP.
   std::string message;
-  std::string param = {}; ///< The field at fault: "messages[2].content"; or "".
-  std::string code = {};  ///< For programs: "context_length_exceeded"; or "".
-  int32_t retryAfter = 0; ///< Seconds; 0: no advice.
+  /// The field that is wrong, such as "messages[2].content"; or "".
+  std::string param = {};
+  /// Code for programs, such as "context_length_exceeded"; or "".
+  std::string code = {};
+  int32_t retryAfter = 0; ///< Seconds to wait; 0: no advice.
   /// Of a prompt that does not fit, and the context; 0: it is no such error.
   int32_t promptTokens = 0, contextTokens = 0;
 };

@@ -28,7 +28,7 @@ struct ApiSettings {
   bool acceptsAnyModel = true;
   /// For requests that have none; not set: each gets its own.
   std::optional<uint64_t> seed = {};
-  std::string version = "0.1.0"; ///< Of the server.
+  std::string version = "0.1.0"; ///< Version of the server.
   /// How long a request may be worked on before it is evaluated: to read it,
   /// compile its grammar, render its template and cut its text into tokens. An
   /// error beyond, which says what took so long. 0: without end.

@@ -27,41 +27,46 @@ namespace moert {
 
 /// What clients are told about a model.
 struct ModelFacts {
-  std::string id;           ///< The name that requests choose it by.
-  std::string architecture; ///< As the model's file names it: "qwen3moe".
-  std::string quantization; ///< Of most weights: "Q4_K"; "": not known.
-  std::string digest;       ///< Of the model's file, in hexadecimal; may be "".
-  std::string chatTemplate; ///< Its source; "" if there is none.
-  std::string rankTemplate = {}; ///< planRankTemplate().
+  std::string id;           ///< Name by which requests choose the model.
+  std::string architecture; ///< Name as in the model's file: "qwen3moe".
+  std::string quantization; ///< Format of most weights: "Q4_K"; "": not known.
+  std::string digest; ///< Hash of the model's file, in hexadecimal; may be "".
+  std::string chatTemplate; ///< Source of the template; "" if there is none.
+  std::string rankTemplate = {}; ///< Result of planRankTemplate().
   /// Of the classifier's outputs; none for a model that writes text.
   std::vector<std::string> labels = {};
-  int64_t created = 0; ///< Of the plan's file, in seconds since 1970.
-  uint64_t bytes = 0;  ///< Of the weights.
+  int64_t created = 0; ///< Time of the plan's file, in seconds since 1970.
+  uint64_t bytes = 0;  ///< Bytes of the weights.
   uint64_t parameters = 0;
-  int32_t contextTokens = 0; ///< Of one sequence: prompt and reply.
-  int32_t sequences = 1;     ///< That are generated at the same time.
+  /// The most tokens of one sequence: prompt and reply.
+  int32_t contextTokens = 0;
+  /// The most sequences that are generated at the same time.
+  int32_t sequences = 1;
   bool isLoaded = true;
 };
 
 /// Counts since the start and states of now, for /metrics.
 struct BackendStats {
-  uint64_t queued = 0, running = 0;       ///< Generations, now.
-  uint64_t pagesTotal = 0, pagesFree = 0; ///< Of the cache, now.
-  uint64_t pageTokens = 0;                ///< That a page of the cache holds.
+  uint64_t queued = 0, running = 0;       ///< Number of generations now.
+  uint64_t pagesTotal = 0, pagesFree = 0; ///< Number of pages of the cache now.
+  uint64_t pageTokens = 0; ///< Tokens that fit in a page of the cache.
   /// Of the free ones: those that nothing holds, and the most that finished
   /// texts hold.
   uint64_t pagesEmpty = 0, pagesKept = 0;
-  uint64_t promptTokens = 0;    ///< Of prompts that were begun.
-  uint64_t cachedTokens = 0;    ///< Of these, that were not evaluated again.
-  uint64_t evaluatedTokens = 0; ///< Of prompts, in steps.
+  uint64_t promptTokens = 0; ///< Tokens of all prompts that were begun.
+  /// Part of promptTokens that was found in the cache.
+  uint64_t cachedTokens = 0;
+  uint64_t evaluatedTokens = 0; ///< Prompt tokens that steps have evaluated.
   uint64_t generatedTokens = 0;
-  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
-  uint64_t finished = 0, failed = 0, cancelled = 0, refused = 0; ///< Requests.
+  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Tokens of speculation.
+  /// Numbers of requests.
+  uint64_t finished = 0, failed = 0, cancelled = 0, refused = 0;
   /// Steps by their time: how many took up to so many seconds, by ascending
   /// seconds, without those of the entry before.
   std::vector<std::pair<double, uint64_t>> steps;
-  uint64_t slowerSteps = 0; ///< Than the last entry of `steps`.
-  double stepSeconds = 0;   ///< Of all steps.
+  /// Number of steps slower than the last entry of `steps`.
+  uint64_t slowerSteps = 0;
+  double stepSeconds = 0; ///< Sum over all steps.
   /// Of a few steps that were measured: their seconds, and of each device the
   /// seconds in which it worked and in which it waited.
   struct Device {
@@ -75,9 +80,9 @@ struct BackendStats {
 /// One running or waiting generation, for /slots.
 struct BackendSlot {
   uint64_t id = 0;
-  std::string client, state; ///< State: "queued", "prompt" or "decode".
+  std::string client, state; ///< `state` is "queued", "prompt" or "decode".
   int32_t promptTokens = 0;
-  int32_t position = 0; ///< Tokens of the sequence that are in the cache.
+  int32_t position = 0; ///< Number of the sequence's tokens in the cache.
   int32_t generatedTokens = 0;
 };
 

@@ -27,38 +27,39 @@ struct AnswerFormat {
   std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
   /// What it was compiled from, for grammars that have more than the answer.
   std::shared_ptr<const Grammar> grammar = {};
-  std::string key = {}; ///< Of the grammar, for GrammarCache.
+  std::string key = {}; ///< Key of the grammar in GrammarCache.
 };
 
 /// How a text is generated, but for its prompt.
 struct GenerateCall {
-  std::string model; ///< "": the server's first one.
+  std::string model; ///< "": the first model of the server.
   SamplerParams sampling;
   /// Whether the request gave a seed; otherwise each gets its own.
   bool hasSeed = false;
   ReplyOptions reply;
   AnswerFormat format;
-  int32_t topLogprobs = -1; ///< -1: no probabilities.
+  int32_t topLogprobs = -1; ///< -1: probabilities are not wanted.
   /// Whether the prompt's tokens have probabilities too.
   bool promptLogprobs = false;
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
   bool streams = false;
-  std::string client; ///< As in GenerationRequest.
-  std::string user;   ///< Whom the request is for, as the client says; or "".
+  std::string client; ///< Same meaning as in GenerationRequest.
+  std::string user;   ///< Person whom the client names in the request; or "".
   int32_t priority = 0;
   bool reportsProgress = false;
-  bool timesTokens = false; ///< Pieces of a stream have the times up to them.
+  /// Whether pieces of a stream have the times up to them.
+  bool timesTokens = false;
 };
 
 /// Which tools a reply calls.
 struct ToolChoice {
   enum class Kind {
-    Auto,     ///< Those that the model wants, or none.
-    None,     ///< None, although there are tools.
-    Required, ///< At least one.
-    Named,    ///< `name`.
+    Auto,     ///< Any tools that the model chooses, or none.
+    None,     ///< No tool may be called, although there are some.
+    Required, ///< At least one tool must be called.
+    Named,    ///< The tool `name` must be called.
   };
   Kind kind = Kind::Auto;
   std::string name = {};
@@ -67,7 +68,7 @@ struct ToolChoice {
 /// A tool as a client knows it, where that is not the function that the model
 /// is offered.
 struct ToolOrigin {
-  std::string name, space; ///< `space`: the namespace that it is in, or "".
+  std::string name, space; ///< `space`: the namespace of the tool, or "".
   /// Its input is a text, which the function has as its argument `input`.
   bool isCustom = false;
 };
@@ -75,14 +76,14 @@ struct ToolOrigin {
 /// A conversation to go on with.
 struct ChatCall {
   GenerateCall generate;
-  Messages messages; ///< With other variables of the template.
+  Messages messages; ///< Messages, and other variables of the template.
   ChatOptions options;
   std::vector<Tool> tools;
   ToolChoice choice;
   bool parallelCalls = true;
   /// The only tools that may be called; not set: all.
   std::optional<std::vector<std::string>> allowed;
-  std::map<std::string, ToolOrigin> origins; ///< By the names of `tools`.
+  std::map<std::string, ToolOrigin> origins; ///< Keys are the names of `tools`.
   /// The fields that the last messages of `messages` come from.
   std::vector<std::string> places;
   /// A part that the model cannot read, in a message that waits for its answer.
@@ -96,7 +97,7 @@ struct ChatCall {
 /// A call of a tool in a reply.
 struct ToolCall {
   std::string id, name;
-  std::string arguments; ///< JSON.
+  std::string arguments; ///< Text of a JSON object.
 };
 
 /// What was generated for one choice.
@@ -111,7 +112,7 @@ struct Choice {
   std::vector<TokenLogprob> promptLogprobs;
   Finish finish = Finish::Stop;
   StopReason reason = StopReason::EndOfText;
-  std::string stop; ///< The stop string that ended it, or "".
+  std::string stop; ///< The stop string that ended the reply, or "".
   std::vector<int32_t> tokens;
   int32_t reasoningTokens = 0;
   GenerationStats stats;
@@ -122,17 +123,18 @@ struct Delta {
   enum class Kind {
     Text,
     Reasoning,
-    CallBegin,     ///< Of calls.back(), whose id and name are known.
-    CallArguments, ///< The next fragment of them.
+    CallBegin,     ///< The id and name of calls.back() are known.
+    CallArguments, ///< The next fragment of the arguments.
     CallEnd,
     Progress, ///< `promptDone` of the prompt's tokens are evaluated.
   };
   Kind kind;
   std::string text = {};
-  size_t call = 0;                         ///< Which of the choice's calls.
-  std::vector<TokenLogprob> logprobs = {}; ///< Of Text.
-  std::vector<int32_t> tokens = {};        ///< Of Text, with marks before it.
-  int32_t promptDone = 0;                  ///< Of Progress.
+  size_t call = 0;                         ///< Index of the call in its choice.
+  std::vector<TokenLogprob> logprobs = {}; ///< Probabilities of Text.
+  /// Tokens of Text, with marks in front of it.
+  std::vector<int32_t> tokens = {};
+  int32_t promptDone = 0; ///< Number for Progress.
 };
 
 } // namespace moert

@@ -21,7 +21,8 @@ struct ToolUse {
   /// Null: replies have no calls.
   std::shared_ptr<const std::vector<ToolFormat>> formats = nullptr;
   std::vector<Tool> tools = {};
-  std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
+  /// Same meaning as in ChatCall.
+  std::map<std::string, ToolOrigin> origins = {};
   /// Names a call that the model gave no name.
   std::function<std::string()> newCallId = {};
 };
@@ -59,9 +60,10 @@ private:
   const ToolUse &use_;
   Choice &choice_;
   std::optional<ToolCallParser> parser_;
-  std::vector<TokenLogprob> logprobs_; ///< Of text that is held back.
-  std::vector<int32_t> tokens_;        ///< Since the last text.
-  bool followsReasoning_ = false;      ///< What comes next.
+  /// Probabilities of text that is held back.
+  std::vector<TokenLogprob> logprobs_;
+  std::vector<int32_t> tokens_;   ///< Tokens since the last text.
+  bool followsReasoning_ = false; ///< Whether the next text follows reasoning.
   bool hasEnded_ = false, isMalformed_ = false;
   Status failure_;
 };

@@ -54,9 +54,9 @@ struct MessageParts {
   std::string role, content;
   std::string reasoning = {};
   std::vector<ToolCall> calls = {};
-  std::string toolCallId = {}, name = {}; ///< Of a tool's answer.
-  std::string place = {};                 ///< The message's field.
-  UnreadPart unread = {};                 ///< Of its content.
+  std::string toolCallId = {}, name = {}; ///< Fields of a tool's answer.
+  std::string place = {};                 ///< Name of the message's field.
+  UnreadPart unread = {}; ///< Part of the content that cannot be read.
 };
 /// A message that says `content`. Thoughts of anybody but the assistant are a
 /// part of what he says.

@@ -17,8 +17,8 @@ struct EmbedRequest {
   std::string model;
   std::vector<PromptField> prompts;
   bool isBase64 = false;
-  bool truncates = false; ///< Texts are cut to the context.
-  size_t dimensions = 0;  ///< Of the vectors; 0: as many as the model has.
+  bool truncates = false; ///< Whether texts are cut to the context.
+  size_t dimensions = 0; ///< Elements of a vector; 0: as many as the model has.
 };
 
 /// Reads `dimensions`: the first ones of a vector are a vector of length 1 too,

@@ -104,7 +104,7 @@ private:
   Field(const Json *json, std::string path, Problem &problem)
       : json_(json), path_(std::move(path)), problem_(&problem) {}
 
-  const Json *json_; ///< Null: absent.
+  const Json *json_; ///< Null if the field is absent.
   std::string path_;
   Problem *problem_;
 };

@@ -12,14 +12,14 @@ namespace moert {
 
 /// A part of a message that a model of text cannot read.
 struct UnreadPart {
-  std::string place; ///< Its field; "": there is none.
+  std::string place; ///< Name of the part's field; "": it has none.
   std::string kind;  ///< "image", "audio", "video" or "file".
 };
 
 /// What a message says.
 struct Content {
   std::string text;
-  std::string reasoning; ///< Of parts that are the assistant's thoughts.
+  std::string reasoning; ///< Parts that are the assistant's thoughts.
   /// The first one. The text has a note in the place of each.
   UnreadPart unread = {};
 };

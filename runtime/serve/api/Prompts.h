@@ -25,7 +25,7 @@ std::vector<PromptField> readPrompts(const Field &field);
 
 /// What is wanted of prompts.
 struct PromptWish {
-  std::string param; ///< The field that has them, for errors.
+  std::string param; ///< Field that has the prompts, for errors.
   int32_t choices = 1;
   /// Tokens of a prompt that count: it may be cut behind them. 0: all count.
   int32_t most = 0;
@@ -44,7 +44,7 @@ struct InfillRequest {
   std::string prefix, suffix;
   /// Other files, by name and text, where the model has tokens for them.
   std::vector<std::pair<std::string, std::string>> extra = {};
-  int32_t maxTokens = -1; ///< Of the answer; -1: no limit.
+  int32_t maxTokens = -1; ///< The most tokens of the answer; -1: no limit.
   Deadline deadline = {};
 };
 

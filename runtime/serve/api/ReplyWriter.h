@@ -23,10 +23,11 @@ struct ReplyFacts {
   std::string model;   ///< The model's id.
   int64_t created = 0; ///< Seconds since 1970.
   int32_t choices = 1, choicesPerPrompt = 1;
-  int32_t promptTokens = 0; ///< Of all prompts.
+  int32_t promptTokens = 0; ///< Tokens of all prompts.
   const Tokenizer *tokenizer = nullptr;
-  std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
-  bool timesTokens = false;                       ///< As in GenerateCall.
+  /// Same meaning as in ChatCall.
+  std::map<std::string, ToolOrigin> origins = {};
+  bool timesTokens = false; ///< Same meaning as in GenerateCall.
 
   /// What the client knows of a tool, or null if that is the model's function.
   const ToolOrigin *origin(const std::string &tool) const {

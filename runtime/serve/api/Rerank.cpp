@@ -17,9 +17,10 @@ namespace {
 struct RankRequest {
   std::string model, query;
   std::vector<std::string> documents;
-  size_t most = 0;          ///< Of the results.
-  bool givesTexts = false;  ///< Whether results repeat their documents.
-  bool isPlainList = false; ///< The form of text-embeddings-inference.
+  size_t most = 0;         ///< The most results.
+  bool givesTexts = false; ///< Whether results repeat their documents.
+  /// Whether the form is that of text-embeddings-inference.
+  bool isPlainList = false;
 };
 
 /// A document is a text, or an object with one.

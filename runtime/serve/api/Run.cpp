@@ -34,7 +34,8 @@ public:
 private:
   struct State {
     ChoiceStream stream;
-    std::optional<uint64_t> generation; ///< Its name, once it is known.
+    /// Number of the generation, once it is known.
+    std::optional<uint64_t> generation;
   };
 
   void submitMore();
@@ -56,7 +57,7 @@ private:
   const std::shared_ptr<Backend> backend_;
   const RunPlan plan_;
   const std::unique_ptr<ReplyWriter> writer_;
-  const size_t together_; ///< Most choices that run or wait.
+  const size_t together_; ///< The most choices that run or wait.
 
   std::mutex eventsMutex_;
   /// Those that a thread for long work takes.
@@ -67,9 +68,10 @@ private:
   std::recursive_mutex mutex_;
   std::vector<Choice> choices_;
   std::vector<State> states_;
-  size_t next_ = 0, running_ = 0, ended_ = 0; ///< Choices.
+  size_t next_ = 0, running_ = 0, ended_ = 0; ///< Numbers of choices.
   bool isSubmitting_ = false, hasBegun_ = false;
-  bool isOver_ = false; ///< Answered, or nobody waits for an answer.
+  /// Whether it was answered, or nobody waits for an answer.
+  bool isOver_ = false;
 };
 
 void Run::begin(std::string &bytes) {

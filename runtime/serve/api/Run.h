@@ -21,7 +21,7 @@ struct RunPlan {
   std::vector<GenerationRequest> requests;
   int32_t choicesPerPrompt = 1; ///< The choices of a prompt are neighbours.
   bool streams = false;
-  bool timesTokens = false; ///< As in GenerateCall.
+  bool timesTokens = false; ///< Same meaning as in GenerateCall.
   ToolUse toolUse;
   /// Text that each choice begins with, as if it had been generated; empty, or
   /// one for each choice.

@@ -101,14 +101,16 @@ private:
   const std::vector<ChatPrompt> prompts_;
   const AskVector ask_;
   const WriteVectors write_;
-  const size_t together_; ///< Most prompts that are evaluated at the same time.
+  /// The most prompts that are evaluated at the same time.
+  const size_t together_;
   std::mutex mutex_;
   // Under the lock, and unchanged once `isAnswered_`.
   std::vector<std::vector<float>> vectors_;
   size_t next_ = 0, running_ = 0, tokens_ = 0;
   bool isSubmitting_ = false, isAnswered_ = false, isGone_ = false;
-  std::map<size_t, uint64_t> names_; ///< Of those that run, for cancel().
-  Status status_;                    ///< Of the first that failed.
+  /// Numbers of the running generations, for cancel().
+  std::map<size_t, uint64_t> names_;
+  Status status_; ///< Error of the first one that failed.
 };
 
 } // namespace

@@ -31,8 +31,9 @@ struct NamedPlan {
 struct PlanHostOptions {
   EngineOptions engine;
   SchedulerOptions scheduler;
-  std::optional<Pooling> pooling = {}; ///< As in ServedModel::open().
-  TemplateSettings chat = {};          ///< Likewise.
+  /// Same meaning as in ServedModel::open().
+  std::optional<Pooling> pooling = {};
+  TemplateSettings chat = {}; ///< Same meaning as in ServedModel::open().
   /// A model that has had nothing to do for so long is unloaded; 0: never.
   std::chrono::milliseconds idle{0};
   /// Whoever creates the host opens the first plan at once. Until it has been
@@ -75,15 +76,17 @@ private:
   struct Entry {
     ModelFacts facts;
     std::string path;
-    std::shared_ptr<ServedModel> model; ///< Null: not loaded.
-    std::vector<OpenThen> waiting;      ///< For it to be loaded.
-    Clock::time_point used;             ///< When it last had something to do.
-    KeepTime keep;                      ///< As keep() was told.
+    std::shared_ptr<ServedModel> model; ///< Null if it is not loaded.
+    /// Functions to call when the model is loaded.
+    std::vector<OpenThen> waiting;
+    Clock::time_point used; ///< The last time at which it had something to do.
+    KeepTime keep;          ///< Value of the last call of keep().
   };
 
   explicit PlanHost(PlanHostOptions options) : options_(std::move(options)) {}
   void run();
-  Entry *find(const std::string &name) const; ///< Null: there is none.
+  /// Returns null if there is none.
+  Entry *find(const std::string &name) const;
   /// How long a model is kept that has nothing to do; max(): for ever.
   std::chrono::milliseconds keepTime(const Entry &entry) const;
   /// Whether the model works on requests.
@@ -112,7 +115,8 @@ private:
   /// thread, as that reference may have been a sink's.
   std::vector<std::unique_ptr<ServedModel>> unused_;
   bool stop_ = false, draining_ = false, loading_ = false;
-  bool hasLoaded_ = false; ///< Any plan, since the host was created.
+  /// Whether any plan was loaded since the host was created.
+  bool hasLoaded_ = false;
   std::atomic<double> progress_{0};
   std::thread thread_;
 };

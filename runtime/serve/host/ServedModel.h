@@ -69,7 +69,8 @@ private:
   std::unique_ptr<Engine> engine_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<ChatFormat> chat_;
-  std::unique_ptr<Scheduler> scheduler_; ///< Destroyed before what it uses.
+  /// Destroyed before the members that it uses.
+  std::unique_ptr<Scheduler> scheduler_;
 };
 
 } // namespace moert

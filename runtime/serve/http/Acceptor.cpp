@@ -40,7 +40,7 @@ void tuneTcp(int fd, const HttpLimits &limits) {
 
 struct PeerAddress {
   std::string name;  ///< "127.0.0.1:40312"
-  std::string group; ///< Whose connections are counted together.
+  std::string group; ///< Group whose connections are counted together.
 };
 
 PeerAddress peerAddress(int fd) {
@@ -73,7 +73,7 @@ Acceptor::Acceptor(asio::io_context &context, std::shared_ptr<ServerCore> core,
                    ListenSocket socket)
     : context_(context), core_(std::move(core)), file_(std::move(socket)),
       acceptor_(asio::make_strand(context)), pause_(acceptor_.get_executor()) {
-  ErrorCode ignored; // The descriptor is a listening socket.
+  ErrorCode ignored; // No error is possible for a listening socket.
   acceptor_.assign({file_.family(), 0}, file_.release(), ignored);
 }
 
@@ -154,7 +154,7 @@ void Acceptor::serve(StreamSocket socket) {
   asio::post(connection->socket().get_executor(), [connection, place, tls] {
     if (place == ServerCore::Place::Served)
       connection->start();
-    else if (tls) // An error would need a handshake.
+    else if (tls) // With TLS, an error could only follow a handshake.
       connection->cut();
     else
       connection->refuse();

@@ -34,7 +34,7 @@ private:
 
   boost::asio::io_context &context_;
   const std::shared_ptr<ServerCore> core_;
-  ListenSocket file_; ///< Keeps a unix socket's file; has no descriptor.
+  ListenSocket file_; ///< Owns the file of a unix socket, but no descriptor.
   boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol>
       acceptor_;
   boost::asio::steady_timer pause_;

@@ -14,15 +14,16 @@ namespace moert {
 /// no query, because clients put keys and prompts there. All texts are
 /// printable ASCII.
 struct AccessRecord {
-  std::chrono::system_clock::time_point time; ///< Of the request's arrival.
+  /// Time at which the request arrived.
+  std::chrono::system_clock::time_point time;
   std::string peer;   ///< "127.0.0.1:40312", "[::1]:40312" or "unix".
-  std::string client; ///< HttpRequest::client.
+  std::string client; ///< Same as HttpRequest::client.
   std::string method; ///< "-" where the request could not be read.
-  std::string path;   ///< Likewise.
-  int status = 0;     ///< 499 where the client left before there was one.
+  std::string path;   ///< "-" where the request could not be read.
+  int status = 0;     ///< 499 if the client left before the answer began.
   bool cut = false;   ///< Whether the client did not get all of the answer.
-  uint64_t bytes = 0; ///< Sent, with headers.
-  double milliseconds = 0; ///< To the answer's last byte.
+  uint64_t bytes = 0; ///< Bytes sent, with headers.
+  double milliseconds = 0; ///< Time until the last byte of the answer.
   std::string userAgent;
 };
 

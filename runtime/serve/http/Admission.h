@@ -15,16 +15,17 @@
 namespace moert {
 
 struct AdmissionRules {
-  HostRule hosts; ///< For servers without keys.
+  HostRule hosts; ///< Rule for servers without keys.
   std::vector<std::string> allowedOrigins;
-  std::vector<std::string> publicPaths; ///< That need no key.
+  std::vector<std::string> publicPaths; ///< Paths that need no key.
 };
 
 struct Admission {
-  std::optional<Refusal> refusal; ///< None: the request may be answered.
-  std::string client, group;      ///< As in HttpRequest.
-  HttpHeaders headers;            ///< Of the answer, whichever it is: CORS.
-  bool isOptions = false; ///< The server itself answers: 204 with the headers.
+  std::optional<Refusal> refusal; ///< Absent if the request may be answered.
+  std::string client, group;      ///< Same meaning as in HttpRequest.
+  HttpHeaders headers; ///< Headers for every answer, such as those for CORS.
+  /// Whether the server itself answers 204 with the headers.
+  bool isOptions = false;
 };
 
 /// Decides on a request by its method, host, origin and key. `keys` is null on

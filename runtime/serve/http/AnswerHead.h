@@ -14,15 +14,17 @@ namespace moert {
 
 /// What all answers to a request have in common.
 struct AnswerForm {
-  bool isHttp11 = true;     ///< Else the client speaks HTTP/1.0.
-  bool isHead = false;      ///< The client wants no body.
-  HttpHeaders headers = {}; ///< Of every answer, such as those for CORS.
+  bool isHttp11 = true; ///< Whether the client speaks HTTP/1.1, not HTTP/1.0.
+  bool isHead = false;  ///< Whether the client wants no body.
+  /// Headers for every answer, such as those for CORS.
+  HttpHeaders headers = {};
 };
 
 /// How the client knows where the body ends.
 struct BodyFraming {
-  std::optional<uint64_t> length; ///< None: unknown before the end.
-  bool keepAlive = true;          ///< Whether another request may follow.
+  /// Absent if the length is unknown before the end.
+  std::optional<uint64_t> length;
+  bool keepAlive = true; ///< Whether another request may follow.
 };
 
 /// Whether an answer with this status has a body.

@@ -73,8 +73,9 @@ public:
   struct Progress {
     int status = 0; ///< 0 before the answer has begun.
     bool keepAlive = true;
-    bool isDone = false;   ///< Everything was taken.
-    bool isBroken = false; ///< It was abandoned after its beginning.
+    bool isDone = false; ///< Whether all of the answer was taken.
+    /// Whether the answer was abandoned after its beginning.
+    bool isBroken = false;
     bool isOverfull = false;
   };
   /// From now on wake is called again for what is new.
@@ -94,7 +95,8 @@ private:
   mutable std::mutex mutex_;
   Options options_;
   std::deque<std::string> pieces_;
-  size_t pending_ = 0; ///< Of pieces_, and of what was taken but not sent.
+  /// Bytes in pieces_, and bytes that were taken but not sent.
+  size_t pending_ = 0;
   int status_ = 0;
   bool keepAlive_ = true, ended_ = false, gone_ = false, broken_ = false;
   bool overfull_ = false, awake_ = false;

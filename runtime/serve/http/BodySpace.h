@@ -44,7 +44,8 @@ private:
   const uint64_t most_;
   mutable std::mutex mutex_;
   uint64_t used_ = 0;
-  std::map<std::string, uint64_t> usedOf_; ///< Above 0.
+  /// Bytes of each client; entries of 0 are removed.
+  std::map<std::string, uint64_t> usedOf_;
 };
 
 } // namespace moert

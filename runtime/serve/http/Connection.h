@@ -30,7 +30,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 public:
   using Clock = std::chrono::steady_clock;
   struct Peer {
-    std::string name; ///< For the log: "127.0.0.1:40312" or "unix".
+    std::string name; ///< Name in the log: "127.0.0.1:40312" or "unix".
     /// Whose connections are counted together; "" for unix sockets.
     std::string group;
     bool isUnix = false;
@@ -60,11 +60,11 @@ private:
   using Timer = boost::asio::steady_timer;
   enum class Phase {
     Handshake,
-    Idle,      ///< No byte of the next request is here.
-    Head,      ///< Of a request.
-    Body,      ///< Likewise.
-    Answering, ///< A whole request was read; one that follows must wait.
-    Ending,    ///< Everything was sent; waiting for the client to close.
+    Idle,      ///< No byte of the next request has arrived.
+    Head,      ///< The head of a request is being read.
+    Body,      ///< The body of a request is being read.
+    Answering, ///< A whole request was read; a following one must wait.
+    Ending,    ///< Everything was sent; the client is expected to close.
     Closed,
   };
 
@@ -118,7 +118,7 @@ private:
 
   // Input.
   std::array<char, 16384> chunk_;
-  std::string input_; ///< Bytes that no request has used yet.
+  std::string input_; ///< Bytes that belong to no request yet.
   bool reading_ = false, inputEnded_ = false;
   uint64_t dropped_ = 0; ///< Bytes that were read after the last answer.
   std::atomic<Clock::time_point> silentSince_{Clock::now()};
@@ -127,18 +127,21 @@ private:
   std::optional<RequestReader> reader_;
   RequestTarget target_;
   Admission admission_;
-  const StaticFile *file_ = nullptr; ///< That is asked for, or null.
+  /// The file that the request asks for, or null.
+  const StaticFile *file_ = nullptr;
   size_t requestCount_ = 0;
-  std::shared_ptr<BodySpace::Share> body_; ///< Of the request's body.
+  /// Space for the body of the request.
+  std::shared_ptr<BodySpace::Share> body_;
   bool mayContinue_ = true; ///< Whether a request may follow the answer.
   std::shared_ptr<AnswerQueue> answer_;
   AccessRecord record_;
   Clock::time_point requestStart_;
 
   // Output.
-  std::string raw_;                ///< Interim answers, in front of the answer.
+  std::string raw_; ///< Interim answers, which are sent before the answer.
   std::deque<std::string> output_; ///< Pieces that are being written.
-  size_t outputOffset_ = 0;        ///< Bytes of the first that are written.
+  /// Number of bytes of the first piece that are written.
+  size_t outputOffset_ = 0;
   bool outputIsRaw_ = false, writing_ = false, pinging_ = false;
 };
 

@@ -216,7 +216,8 @@ Status HttpServer::check(HttpSettings settings) {
   };
   if (isStream(settings.apiKeyFile)) {
     settings.apiKeyFile.clear();
-    settings.insecure = true; // Its keys are not known yet.
+    // Keys in a stream are not read yet and must not be missed here.
+    settings.insecure = true;
   }
   if (isStream(settings.certificateFile) ||
       isStream(settings.certificateKeyFile))

@@ -25,14 +25,16 @@ namespace moert {
 
 /// What a server did, for monitoring.
 struct HttpCounts {
-  size_t openConnections = 0; ///< Now.
-  uint64_t bodyBytes = 0;     ///< Now, of bodies that are being received.
+  size_t openConnections = 0; ///< Number of connections now.
+  uint64_t bodyBytes = 0;     ///< Bytes now, of bodies that are being received.
   // Since the start:
   uint64_t connections = 0;
-  uint64_t refusedConnections = 0; ///< Beyond a limit.
-  uint64_t requests = 0;           ///< That reached the handler or a file.
-  uint64_t refusedRequests = 0;    ///< Answered with an error by the server.
-  uint64_t cutAnswers = 0;         ///< Whose client left or was too slow.
+  /// Connections refused because a limit was reached.
+  uint64_t refusedConnections = 0;
+  uint64_t requests = 0; ///< Requests that reached the handler or a file.
+  /// Requests that the server answered with an error.
+  uint64_t refusedRequests = 0;
+  uint64_t cutAnswers = 0; ///< Answers whose client left or was too slow.
 };
 
 /// The counts in Prometheus's text format, under names that begin with

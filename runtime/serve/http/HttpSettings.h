@@ -70,7 +70,7 @@ struct HttpSettings {
   /// Address or name to listen on; "" for the unix socket alone. A name may
   /// stand for several addresses. 0.0.0.0 is all of IPv4; :: is IPv4 and IPv6.
   std::string host = "127.0.0.1";
-  uint16_t port = 8080; ///< 0: any that is free.
+  uint16_t port = 8080; ///< 0: any free port.
   /// Path of a unix socket to listen on too; "": none. Only this user can
   /// connect to it. A socket that a killed server left is replaced.
   std::string unixSocket;
@@ -103,11 +103,11 @@ struct HttpSettings {
   /// socket has none.
   std::string certificateFile, certificateKeyFile;
 
-  std::span<const StaticFile> files; ///< They outlive the server.
+  std::span<const StaticFile> files; ///< The files must outlive the server.
   /// The Content-Security-Policy of static files.
   std::string contentSecurityPolicy{kStrictContentSecurityPolicy};
 
-  int threads = 2; ///< That receive and send, and do nothing else.
+  int threads = 2; ///< Threads that only receive and send.
   /// Threads that run the handler, in turn for its clients; at least 3.
   int handlerThreads = 4;
   /// Paths whose requests have a thread of their own, because their answers

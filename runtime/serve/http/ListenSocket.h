@@ -38,10 +38,12 @@ private:
 
   int fd_, family_;
   std::string address_;
-  std::string path_; ///< Of a unix socket whose file is to be removed; or "".
+  /// Path of a unix socket whose file is to be removed; or "".
+  std::string path_;
   uint16_t port_ = 0;
   bool isAdopted_ = false;
-  uint64_t device_ = 0, inode_ = 0; ///< Of a unix socket's file.
+  /// They identify the file of a unix socket.
+  uint64_t device_ = 0, inode_ = 0;
 };
 
 /// Listens on every address that a host's name stands for, all with one port; 0

@@ -13,7 +13,7 @@ namespace moert {
 /// Why a request does not reach the handler.
 struct Refusal {
   int status = 400;
-  std::string message; ///< A sentence for the client's user.
+  std::string message; ///< A sentence for the user of the client.
   HttpHeaders headers = {};
 };
 

@@ -52,7 +52,7 @@ struct Body {
 
   private:
     std::string &body_;
-    uint64_t length_ = UINT64_MAX; ///< Announced.
+    uint64_t length_ = UINT64_MAX; ///< Length as announced; UINT64_MAX: none.
   };
 };
 

@@ -18,12 +18,13 @@ namespace moert {
 /// The request line and headers.
 struct RequestHead {
   std::string method, target;
-  bool isHttp11 = true;  ///< Else HTTP/1.0.
-  bool keepAlive = true; ///< Whether the client wants another request.
+  bool isHttp11 = true;  ///< Whether the version is HTTP/1.1, not HTTP/1.0.
+  bool keepAlive = true; ///< Whether the client wants to send another request.
   bool expectsContinue = false;
   bool isChunked = false;
-  uint64_t contentLength = 0; ///< Announced; 0 where there is none.
-  HeaderMap headers;          ///< Names in lower case; repeated ones joined.
+  uint64_t contentLength = 0; ///< Length as announced; 0 if there is none.
+  /// Names in lower case; values of repeated headers are joined.
+  HeaderMap headers;
 
   bool hasBody() const { return isChunked || contentLength > 0; }
 };
@@ -43,13 +44,15 @@ public:
   /// in front of new ones. In the states AfterHead, Done and Failed none are.
   size_t feed(std::string_view bytes);
 
-  const RequestHead &head() const { return head_; } ///< After the head.
+  /// Valid after the head was read.
+  const RequestHead &head() const { return head_; }
   /// Goes on after the head. A body of more than `bodyBytes` is refused with
   /// 413.
   void readBody(uint64_t bodyBytes);
   size_t bodySize() const;
-  std::string takeBody();                             ///< When done.
-  const Refusal &refusal() const { return refusal_; } ///< When failed.
+  std::string takeBody(); ///< May be called when the request is complete.
+  /// Valid after a failure.
+  const Refusal &refusal() const { return refusal_; }
 
 private:
   struct Parser;
@@ -58,7 +61,7 @@ private:
 
   std::unique_ptr<Parser> parser_;
   State state_ = State::Head;
-  bool hasLine_ = false; ///< Whether lines of the headers were used.
+  bool hasLine_ = false; ///< Whether a line of the headers was read.
   RequestHead head_;
   Refusal refusal_;
 };

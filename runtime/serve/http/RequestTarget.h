@@ -12,9 +12,11 @@
 namespace moert {
 
 struct RequestTarget {
-  std::string path;                         ///< Decoded: "/v1/models", or "*".
-  std::map<std::string, std::string> query; ///< Decoded; the last of a name.
-  std::string authority; ///< Of "http://host:port/path"; else "".
+  std::string path; ///< Decoded path, such as "/v1/models", or "*".
+  /// Decoded; of equal names, the last one counts.
+  std::map<std::string, std::string> query;
+  /// The host and port of "http://host:port/path"; else "".
+  std::string authority;
 };
 
 /// Takes the second word of a request line apart: "/path?query",

@@ -89,8 +89,8 @@ std::vector<std::string_view> presentedKeys(const HeaderMap &headers);
 
 /// A host and a port as in "localhost:8080", "[::1]:80" and "example.org".
 struct HostPort {
-  std::string host; ///< In lower case, without brackets and a final dot.
-  std::string port; ///< "" where there is none.
+  std::string host; ///< Host in lower case, without brackets and a final dot.
+  std::string port; ///< "" if there is none.
 };
 
 /// Takes a Host header's value apart. Fails with InvalidFile.
@@ -105,8 +105,8 @@ bool isAddress(std::string_view host);
 
 /// Which hosts a server without keys answers to.
 struct HostRule {
-  std::vector<std::string> bound;   ///< Addresses that are listened on.
-  std::vector<std::string> allowed; ///< By the user.
+  std::vector<std::string> bound;   ///< Addresses at which the server listens.
+  std::vector<std::string> allowed; ///< Names that the user allows.
 };
 
 /// Returns whether a request to `host` is meant for this server: loopback, an

@@ -40,8 +40,9 @@ public:
   /// stays.
   Status readFiles();
   std::vector<std::string> warnings() const;
-  std::shared_ptr<const KeyRing> keys() const; ///< Null: none are asked for.
-  std::shared_ptr<ssl_ctx_st> tls() const;     ///< Null: no TLS.
+  std::shared_ptr<const KeyRing> keys() const; ///< Null if clients need no key.
+  /// Null if the server does not use TLS.
+  std::shared_ptr<ssl_ctx_st> tls() const;
 
   /// Where handlers run: those of monitors apart from all others.
   WorkQueue &workFor(const std::string &path);
@@ -52,8 +53,8 @@ public:
   /// How a new connection is treated.
   enum class Place {
     Served,
-    Refused, ///< It gets an error: a limit is reached.
-    Dropped, ///< It gets nothing: there are too many that get an error.
+    Refused, ///< The client gets an error because a limit is reached.
+    Dropped, ///< The client gets nothing: too many others get an error.
   };
   /// `group` is the peer's share (peerGroup()), "" for unix sockets. Closes a
   /// connection that is silent if that makes a place.
@@ -83,7 +84,8 @@ private:
   std::shared_ptr<Connection> removeSilent(const std::string &group);
   void erase(Entries::iterator entry);
   Place placeFor(const std::string &group) const;
-  size_t countOf(const std::string &group) const; ///< Its connections.
+  /// Number of connections of a group.
+  size_t countOf(const std::string &group) const;
 
   const HttpSettings settings_;
   const HttpHandler handler_;
@@ -91,10 +93,11 @@ private:
   const std::shared_ptr<BodySpace> bodies_;
   WorkQueue work_, monitors_;
 
-  mutable std::mutex mutex_; ///< Of all below.
+  mutable std::mutex mutex_; ///< Guards all members below.
   std::condition_variable removed_;
   Entries connections_;
-  std::map<std::string, size_t> groups_; ///< Connections of each.
+  /// Number of connections of each group.
+  std::map<std::string, size_t> groups_;
   uint64_t allConnections_ = 0, refusedConnections_ = 0;
   std::shared_ptr<const KeyRing> keys_;
   std::shared_ptr<ssl_ctx_st> tls_;

@@ -13,11 +13,12 @@ namespace moert {
 
 /// A file that moe_embed_files() (EmbedFiles.cmake) made part of the program.
 struct StaticFile {
-  std::string_view path; ///< "/page.js"; index.html is "/" too.
+  std::string_view path; ///< A path such as "/page.js"; index.html is "/" too.
   std::string_view contentType;
   std::string_view bytes;
-  std::string_view gzip; ///< The bytes compressed; "" where that saves nothing.
-  std::string_view etag; ///< With its quotes; changes with the bytes.
+  /// The compressed bytes; "" if compression saves nothing.
+  std::string_view gzip;
+  std::string_view etag; ///< Has its quotes, and changes with the bytes.
 };
 
 /// Allows a page its own scripts, styles, fonts and connections, and nothing
@@ -32,7 +33,7 @@ const StaticFile *findStatic(std::span<const StaticFile> files,
                              std::string_view path);
 
 struct StaticAnswer {
-  int status = 200; ///< Or 304, where the client has these bytes.
+  int status = 200; ///< 304 if the client has these bytes.
   std::string_view contentType, body;
   HttpHeaders headers;
 };

@@ -23,19 +23,20 @@ namespace moert {
 
 /// How much clients may keep.
 struct StoreLimits {
-  uint64_t bytesPerOwner = uint64_t{256} << 20; ///< Of bodies.
+  /// Limit for the bodies of an owner.
+  uint64_t bytesPerOwner = uint64_t{256} << 20;
   uint64_t objectsPerOwner = 100'000;
-  uint64_t bytes = uint64_t{2} << 30; ///< Of all owners' bodies.
+  uint64_t bytes = uint64_t{2} << 30; ///< Limit for the bodies of all owners.
 };
 
 struct StoredObject {
   std::string id;          ///< Unique in the store.
   std::string kind;        ///< "thread", "run", ...
-  std::string owner;       ///< Who may see it: a client's name.
-  std::string parent = {}; ///< The object that it goes with; "": none.
+  std::string owner;       ///< Name of the client that may see it.
+  std::string parent = {}; ///< The object with which it is deleted; "": none.
   /// Where a kind has states: "in_progress", ...
   std::string status = {};
-  std::string tag = {}; ///< What lists of its kind are filtered by.
+  std::string tag = {}; ///< Text by which lists of its kind are filtered.
   std::string body = {};
   int64_t created = 0; ///< Seconds since 1970.
 };
@@ -43,7 +44,7 @@ struct StoredObject {
 /// A part of a list.
 struct StoreQuery {
   std::string kind, owner = {}, parent = {};
-  std::string tag = {}; ///< "": all.
+  std::string tag = {}; ///< "" lists all objects.
   bool newestFirst = true;
   /// Ids of objects after and before which, in the order of the list, the
   /// answer lies; "": no limit.
@@ -109,7 +110,8 @@ private:
   std::mutex mutex_;
   SqliteDatabase database_;
   StoreLimits limits_;
-  std::unique_ptr<Statements> statements_; ///< Destroyed before the database.
+  /// Destroyed before the database is.
+  std::unique_ptr<Statements> statements_;
 };
 
 } // namespace moert

@@ -78,7 +78,8 @@ private:
     void operator()(sqlite3 *database) const;
   };
   std::unique_ptr<sqlite3, Close> database_;
-  std::unique_ptr<int> logPages_; ///< Written by SQLite's hook.
+  /// SQLite's hook writes the number of pages here.
+  std::unique_ptr<int> logPages_;
   std::string place_;
 };
 
@@ -96,7 +97,7 @@ public:
 private:
   explicit SqliteTransaction(const SqliteDatabase &database)
       : database_(&database) {}
-  const SqliteDatabase *database_; ///< Null: it is over.
+  const SqliteDatabase *database_; ///< Null after the end of the transaction.
 };
 
 } // namespace moert

@@ -7,7 +7,7 @@ namespace moert {
 
 namespace {
 /// What is stored in the file's header as its application.
-constexpr int64_t kApplication = 0x6D6F6572; // "moer"
+constexpr int64_t kApplication = 0x6D6F6572; // The characters "moer".
 
 /// Each entry brings a database from the version before, which is in its
 /// user_version, to the next. Entries never change once they have shipped.

@@ -49,7 +49,7 @@ struct Expr {
     Item,        ///< children[0][children[1]]
     Slice,       ///< children[0][children[1]:children[2]:children[3]] or null
     Call,        ///< children[0](arguments)
-    Filter,      ///< children[0] | text(arguments); null: a block's text
+    Filter,      ///< children[0] | text(arguments); null: the text of a block
     Test,        ///< children[0] is text(arguments)
   };
   Type type;
@@ -98,14 +98,15 @@ struct IfNode : Node {
 };
 struct ForNode : Node {
   Target target;
-  ExprPtr over, condition; ///< The condition may be null.
+  ExprPtr over, condition; ///< `condition` may be null.
   Body body, otherwise;
   bool isRecursive = false;
   using Node::Node;
 };
 struct SetNode : Node {
   Target target;
-  ExprPtr value; ///< Null: the value is the rendered `body`, through `filter`.
+  /// Null if the value is the rendered `body`, through `filter`.
+  ExprPtr value;
   ExprPtr filter;
   Body body;
   using Node::Node;

@@ -15,7 +15,7 @@ namespace {
 /// Layout of a field, for % and {}.
 struct Spec {
   std::string fill = " ";
-  char align = 0; ///< '<', '>', '^', '='; 0: depends on the type.
+  char align = 0; ///< '<', '>', '^' or '='; 0: the type decides.
   char sign = '-';
   bool alternate = false, grouping = false;
   uint32_t width = 0;
@@ -494,7 +494,7 @@ std::string formatTime(Heap &heap, const DateTime &time,
   tm.tm_hour = time.hour;
   tm.tm_min = time.minute;
   tm.tm_sec = time.second;
-  timegm(&tm); // Fills in the day of the week and of the year.
+  timegm(&tm); // Sets the day of the week and of the year.
   tm.tm_isdst = -1;
   Text out(heap);
   // Formats one directive at a time, because strftime does not report its size.

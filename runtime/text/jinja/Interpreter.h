@@ -24,7 +24,8 @@ struct Call {
   Heap &heap;
   const Value &self; ///< The filtered or tested value, or the method's object.
   const CallValues &values;
-  const Value *arguments[6] = {}; ///< By parameter; null if not given.
+  /// One for each parameter; null if not given.
+  const Value *arguments[6] = {};
 
   bool has(size_t i) const { return arguments[i] != nullptr; }
   Value get(size_t i, const Value &otherwise) const {

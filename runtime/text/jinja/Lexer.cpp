@@ -95,7 +95,7 @@ void Lexer::pushText(std::string_view text, char sign, bool isOutput) {
   if (sign == '-') {
     text = strip(text, nullptr, false, true);
   } else if (sign != '+' && !isOutput) {
-    size_t line = text.rfind('\n') + 1; // npos + 1 is 0.
+    size_t line = text.rfind('\n') + 1; // On the first line, npos + 1 is 0.
     bool isLine = line > 0 || startsLine_;
     if (isLine && strip(text.substr(line), nullptr, true, true).empty())
       text = text.substr(0, line);

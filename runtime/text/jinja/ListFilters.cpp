@@ -216,7 +216,7 @@ Result runGroupby(Call &call) {
            equal(call.heap, keyed[i].keys[0], keyed[first].keys[0]);
          ++i)
       members.push_back(keyed[i].item);
-    if (i == first) // The key is not equal to itself (NaN).
+    if (i == first) // A NaN is not equal to itself.
       members.push_back(keyed[i++].item);
     groups.push_back(call.heap.list({key, call.heap.list(std::move(members))},
                                     Flavor::Tuple));

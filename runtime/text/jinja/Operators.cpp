@@ -101,7 +101,7 @@ Result wholeArithmetic(char op, Integer a, Integer b) {
   }
   if (b == 0)
     return failure("integer division or modulo by zero");
-  if (b == -1) { // The least integer has no negative.
+  if (b == -1) { // The least integer has no negative, so b = -1 is separate.
     if (op == '%')
       return Value::of(Integer(0));
     if (__builtin_sub_overflow(Integer(0), a, &result))
@@ -109,7 +109,8 @@ Result wholeArithmetic(char op, Integer a, Integer b) {
     return Value::of(result);
   }
   Integer quotient = a / b, remainder = a % b;
-  if (remainder != 0 && (remainder < 0) != (b < 0)) { // Rounds down.
+  // The quotient is rounded down.
+  if (remainder != 0 && (remainder < 0) != (b < 0)) {
     --quotient;
     remainder += b;
   }

@@ -386,7 +386,7 @@ StatusOr<ExprPtr> Parser::subscript(ExprPtr object) {
     MOE_RETURN_IF_ERROR(expectOp("]"));
     return item;
   }
-  if (peek().type == Token::Type::Int) { // x.0 is x[0].
+  if (peek().type == Token::Type::Int) { // x.0 means x[0].
     ExprPtr index = make(Type::Int, peek().place);
     index->integer = take().integer;
     return binary(Type::Item, op, std::move(object), std::move(index));

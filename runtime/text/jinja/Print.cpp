@@ -115,7 +115,7 @@ void printRepr(Text &out, const Value &value, uint32_t depth) {
   if (!out.heap().spend())
     return;
   if (depth > out.heap().limits().depth) {
-    out.heap().charge(UINT64_MAX); // Python fails, too.
+    out.heap().charge(UINT64_MAX); // In Python, this fails as well.
     return;
   }
   switch (value.kind()) {

@@ -107,7 +107,7 @@ Result runIndent(Call &call) {
     indentation = std::move(blanks.str());
   }
   bool indentsFirst = call.flag(1), indentsBlank = call.flag(2);
-  value += '\n'; // Ensures that an empty text has a line, too.
+  value += '\n'; // Gives an empty text a line, too.
   Text out(call.heap);
   bool isFirst = true;
   for (std::string_view line : splitLines(value, false)) {
@@ -279,8 +279,8 @@ std::optional<double> readFloat(std::string_view value) {
   if (stop != end || error == std::errc::invalid_argument ||
       unsignedPart.find('(') != std::string_view::npos)
     return std::nullopt;
-  if (error ==
-      std::errc::result_out_of_range) // The result is zero or infinity.
+  if (error == std::errc::result_out_of_range) // Out of range, the result is
+                                               // zero or infinity.
     number =
         std::strtod(digits.c_str() + (isNegative || digits[0] == '+'), nullptr);
   return isNegative ? -number : number;

@@ -184,7 +184,8 @@ StatusOr<std::string_view> part(Call &call, size_t first, int64_t &offset) {
   MOE_ASSIGN_OR_RETURN(int64_t end, bound(first + 1, size));
   end = std::min(end, size);
   if (begin > end)
-    return Status(StatusCode::Cancelled, ""); // No text at all, not even "".
+    return Status(StatusCode::Cancelled,
+                  ""); // The result is no text at all, not even "".
   auto byteOf = [&](int64_t character) {
     size_t i = 0;
     while (character-- > 0)

@@ -25,14 +25,16 @@ void appendCharacter(std::string &out, char32_t c);
 /// Returns `text` with U+FFFD for bytes that are not UTF-8.
 std::string validText(std::string_view text);
 
-bool isSpace(char32_t c);   ///< str.isspace().
-bool isLetter(char32_t c);  ///< str.isalpha().
-bool isDecimal(char32_t c); ///< str.isdecimal(): category Nd.
-bool isNumeric(char32_t c); ///< str.isnumeric(): categories Nd, Nl and No.
+bool isSpace(char32_t c);   ///< Same as str.isspace().
+bool isLetter(char32_t c);  ///< Same as str.isalpha().
+bool isDecimal(char32_t c); ///< Same as str.isdecimal(): category Nd.
+/// Same as str.isnumeric(): categories Nd, Nl and No.
+bool isNumeric(char32_t c);
 bool isUpper(char32_t c);
 bool isLower(char32_t c);
-bool isPrintable(char32_t c); ///< Printed unchanged by repr().
-bool isWord(char32_t c);      ///< Letters, digits and "_": part of a name.
+bool isPrintable(char32_t c); ///< Whether repr() prints it unchanged.
+/// Whether it is part of a name: letters, digits and "_".
+bool isWord(char32_t c);
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);

@@ -27,7 +27,8 @@ namespace moert::jinja {
 /// Limits of rendering one template. The defaults are far above the needs of
 /// any published template, and stop a runaway template in about a second.
 struct Limits {
-  uint64_t steps = 10'000'000;           ///< Nodes evaluated, items compared.
+  /// Number of evaluated nodes and compared items.
+  uint64_t steps = 10'000'000;
   uint64_t memory = uint64_t{256} << 20; ///< Bytes of all values ever created.
   uint64_t output = uint64_t{64} << 20;  ///< Bytes of text.
   uint32_t depth = 400; ///< Depth of expressions, calls and values.
@@ -68,7 +69,8 @@ public:
   static Value of(double value);
   Value(const String *string);
   Value(const Sequence *sequence);
-  Value(const Dict *dict, Kind kind = Kind::Dict); ///< Also a namespace.
+  /// Also creates a namespace.
+  Value(const Dict *dict, Kind kind = Kind::Dict);
   Value(const Loop *loop);
   Value(const Function *function);
   /// The value of a missing name or attribute; `hint` says what is missing.
@@ -88,12 +90,12 @@ public:
     return is(Kind::Float) ? float_ : static_cast<double>(integer());
   }
   const String &string() const;
-  std::string_view text() const; ///< For a String.
+  std::string_view text() const; ///< Text of a String.
   const Sequence &sequence() const;
-  const Dict &dict() const; ///< For a Dict or Namespace.
+  const Dict &dict() const; ///< Entries of a Dict or Namespace.
   const Loop &loop() const;
   const Function &function() const;
-  std::string_view hint() const; ///< For an Undefined; may be "".
+  std::string_view hint() const; ///< Text of an Undefined; may be "".
   const void *identity() const { return object_; }
 
 private:
@@ -114,7 +116,7 @@ struct Object {
 
 struct String : Object {
   std::string text;    ///< Valid UTF-8.
-  bool markup = false; ///< Already escaped, or declared safe.
+  bool markup = false; ///< Whether it is escaped already, or declared safe.
   String(std::string text, bool markup)
       : text(std::move(text)), markup(markup) {}
 };
@@ -126,14 +128,14 @@ enum class Flavor : uint8_t {
   Keys,
   Values,
   Items,
-  Generator, ///< Gives its items once.
+  Generator, ///< Can be iterated over only once.
 };
 
 struct Sequence : Object {
   Flavor flavor;
   std::vector<Value> items;
   mutable size_t given = 0; ///< For a generator: number of items taken.
-  std::string shown = {};   ///< How a range or a view prints.
+  std::string shown = {};   ///< Text that a range or view prints as.
   Sequence(Flavor flavor, std::vector<Value> items)
       : flavor(flavor), items(std::move(items)) {}
   /// Returns the remaining items; a generator is then empty.
@@ -157,7 +159,7 @@ private:
 
 struct Loop : Object {
   std::span<const Value> items;
-  size_t index = 0; ///< From 0.
+  size_t index = 0; ///< Index in the loop, from 0.
   size_t depth = 0; ///< Depth of recursion, from 0.
   const Function *recurse = nullptr;
   mutable Value changed;
@@ -172,12 +174,12 @@ struct Function : Object {
   enum class Type : uint8_t { Global, Method, Macro, LoopBody, Cycler, Joiner };
   Type type;
   std::string_view name;
-  Value self = {}; ///< For a method: its object; for a cycler: its items.
-  const MacroNode *macro = nullptr; ///< For a macro or call block.
-  const ForNode *loop = nullptr;    ///< For a recursive for.
+  Value self = {}; ///< Object of a method, or items of a cycler.
+  const MacroNode *macro = nullptr; ///< Definition of a macro or call block.
+  const ForNode *loop = nullptr;    ///< Loop of a recursive for.
   Scope *scope = nullptr;   ///< The scope in which macro or loop was written.
-  size_t depth = 0;         ///< For a recursive for.
-  mutable size_t calls = 0; ///< For a cycler or joiner.
+  size_t depth = 0;         ///< Depth of a recursive for.
+  mutable size_t calls = 0; ///< Number of calls of a cycler or joiner.
   Function(Type type, std::string_view name) : type(type), name(name) {}
 };
 
@@ -187,8 +189,8 @@ struct Scope : Object {
   std::vector<std::pair<std::string_view, Value>> names;
   explicit Scope(Scope *parent) : parent(parent) {}
   void set(std::string_view name, const Value &value);
-  const Value *
-  find(std::string_view name) const; ///< Searches the parents, too.
+  /// Searches the parent scopes, too.
+  const Value *find(std::string_view name) const;
 };
 
 /// Owns the objects of one rendering and counts resources. Once a limit is

@@ -27,7 +27,7 @@ def models(target):
 def generate(target):
     api = client(target)
     fields = {"model": MODEL, "prompt": "The sky", "raw": True, "options": {**FEW, "temperature": 0}}
-    api.generate(**fields)  # a prompt that is known rounds otherwise than a new one
+    api.generate(**fields)  # Fills the cache: with a cached prompt, sums are rounded differently.
     answer = api.generate(**fields)
     assert answer.done and answer.eval_count <= 8 and answer.prompt_eval_count > 0 and answer.total_duration > 0, answer
     lines = list(api.generate(**fields, stream=True))

@@ -9,7 +9,7 @@ from .openai_chat import client
 
 
 def beta(target):
-    warnings.simplefilter("ignore", DeprecationWarning)  # the client calls this interface old
+    warnings.simplefilter("ignore", DeprecationWarning)  # The client calls this interface deprecated.
     return client(target).beta
 
 
@@ -105,7 +105,7 @@ def run_cancelled(target):
     api, assistant, thread = begin(target)
     api.threads.messages.create(thread.id, role="user", content="Write a book of a thousand pages. " * 100)
     run = api.threads.runs.create(thread.id, assistant_id=assistant.id)
-    with refused(openai.BadRequestError):  # while a run goes on
+    with refused(openai.BadRequestError):  # A run is still going on.
         api.threads.messages.create(thread.id, role="user", content="x")
     api.threads.runs.cancel(run.id, thread_id=thread.id)
     assert api.threads.runs.poll(run_id=run.id, thread_id=thread.id).status == "cancelled"

@@ -49,7 +49,7 @@ def completions(target):
 def completion_stream(target):
     fields = {"model": MODEL, "prompt": "The sky", "max_tokens": 6, "temperature": 0}
     api = client(target).completions
-    api.create(**fields)  # a prompt that is known rounds otherwise than a new one
+    api.create(**fields)  # Fills the cache: with a cached prompt, sums are rounded differently.
     *chunks, last = api.create(**fields, stream=True, stream_options={"include_usage": True})
     assert last.choices == [] and last.usage.completion_tokens <= 6, last
     assert chunks[-1].choices[0].finish_reason in ("stop", "length"), chunks[-1]

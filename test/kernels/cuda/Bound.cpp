@@ -29,7 +29,8 @@ Bound boundOf(const Counters &c, uint64_t dramBytes, uint64_t l2Bytes,
   b.dram = double(dramBytes) * gpu.gigahertz / gpu.gigabytes;
   b.l2 = double(l2Bytes) / gpu.l2Bytes * perSm;
   b.mma = double(c.macs) / (isHalf ? gpu.halfMacs : gpu.int8Macs) * perSm;
-  b.issue = double(issued(c)) / 4 * perSm; // Four schedulers.
+  // A multiprocessor has four schedulers.
+  b.issue = double(issued(c)) / 4 * perSm;
   double floats = double(c[OpClass::Float] + c[OpClass::Half]);
   double integers = double(c[OpClass::Integer] + c[OpClass::Predicate] +
                            c[OpClass::DotProduct]);

@@ -39,10 +39,11 @@ private:
 
   const softgpu::GpuModel &model_;
   uint64_t budget_;
-  bool isWhole_ = false; ///< All blocks of the next launch are executed.
+  /// Whether all blocks of the next launch are executed.
+  bool isWhole_ = false;
   int leastStall_ = 0;
   softgpu::SectorCache l2_;
-  softgpu::Resources resources_; ///< Of the launch that runs.
+  softgpu::Resources resources_; ///< Resources of the launch that runs.
   std::vector<softgpu::LaunchTime> times_;
 };
 

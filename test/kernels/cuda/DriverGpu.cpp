@@ -80,7 +80,7 @@ struct Driver {
 };
 
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
-constexpr int kMaxDynamicShared = 8; // Function attribute.
+constexpr int kMaxDynamicShared = 8; // Number of the function attribute.
 
 class DriverGpu : public Gpu {
 public:
@@ -136,7 +136,8 @@ public:
   double time(const std::vector<cuda::Launch> &launches,
               const std::vector<moec::KernelImage> &images,
               int repeats) override {
-    for (size_t i = 0; i < launches.size(); ++i) // Loads and warms up.
+    // Loads the functions and warms up.
+    for (size_t i = 0; i < launches.size(); ++i)
       must(enqueue(launches[i], images[i], stream_), "launch");
     must(driver_.streamSynchronize(stream_), "cuStreamSynchronize");
     void *graph = nullptr, *executable = nullptr, *begin = nullptr,
@@ -204,7 +205,7 @@ private:
   Driver driver_;
   int device_ = 0;
   void *stream_ = nullptr;
-  std::map<std::string, void *> functions_; ///< By cubin.
+  std::map<std::string, void *> functions_; ///< Keys are cubins.
 };
 } // namespace
 

@@ -28,9 +28,9 @@ public:
   int multiprocessors() const override { return 128; }
 
   Counters counters;
-  uint64_t dramBytes =
-      0; ///< AccessedRanges sectors, each counted once per launch.
-  uint64_t l2Bytes = 0; ///< Each counted once per block.
+  /// Sectors of AccessedRanges; each one counts once in a launch.
+  uint64_t dramBytes = 0;
+  uint64_t l2Bytes = 0; ///< Each sector counts once in a block.
 
 private:
   softgpu::LaunchResult run(const softgpu::Kernel &kernel,
@@ -54,7 +54,7 @@ struct Figures {
   Workload work;
   Counters counters;
   uint64_t dramBytes = 0, l2Bytes = 0;
-  bool isHalf = false; ///< Of its mma.
+  bool isHalf = false; ///< Whether its mma have F16 operands.
   /// Images of the first launch, by gpuModels(); registers of 0: not compiled.
   std::vector<moec::KernelImage> images;
 
@@ -163,7 +163,8 @@ protected:
 
   CountingGpu gpu;
   Workbench make{gpu};
-  bool isEveryArch = false; ///< Compiles for all GPUs, for their registers.
+  /// Compiles for all GPUs to learn the numbers of registers.
+  bool isEveryArch = false;
 };
 
 /// Average cost of something.

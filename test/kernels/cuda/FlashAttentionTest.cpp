@@ -105,7 +105,7 @@ struct Prompts {
   std::vector<cuda::Launch> launches() const {
     Matrix<float> out(tokens, s.heads * s.value, s.gap);
     AttentionArgs a = args(out);
-    a.kv.data = nullptr; // Aligned.
+    a.kv.data = nullptr; // Null counts as aligned.
     Step step{int32_t(tokens), 0, steps.data(), int32_t(steps.size())};
     cuda::LaunchContext context = contextOf(*GpuTest::get().gpu, step);
     context.multiprocessors = sms;
@@ -227,7 +227,7 @@ TEST_P(FlashAttentionTest, EveryDividedTileHasACounter) {
     context.multiprocessors = sms;
     Matrix<float> out = prompts.results();
     AttentionArgs args = prompts.args(out);
-    args.kv.data = nullptr; // Aligned.
+    args.kv.data = nullptr; // Null counts as aligned.
     cuda::Launch launch = launchesOf(OpCode::Attention, &args, context)[0];
     if (launch.kernel.entry.find("_parts") == std::string::npos)
       continue;

@@ -183,7 +183,7 @@ private:
     return address;
   }
 
-  std::unique_ptr<SoftwareGpu> own_; ///< Null on the machine's GPU.
+  std::unique_ptr<SoftwareGpu> own_; ///< Null if the machine's GPU is used.
   Gpu *gpu_;
   std::vector<uint64_t> allocated_;
   cuda::LaunchContext context_;

@@ -357,7 +357,8 @@ TEST(FuseTest, FlagsAreInOrderWithTheDataTheySignal) {
   // The head of the step, read after a flag.
   EXPECT_EQ(count("ld.relaxed.sys."), 1u);
   EXPECT_EQ(count("st.release.sys."), 1u);
-  EXPECT_EQ(count("st.relaxed.sys."), 1u); // That the flag did not come.
+  // Tells the host that no flag has come.
+  EXPECT_EQ(count("st.relaxed.sys."), 1u);
   EXPECT_EQ(count(".sys."), 4u);
 }
 

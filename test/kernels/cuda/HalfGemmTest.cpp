@@ -168,7 +168,7 @@ bool hasClusters(OpCode op, const void *args, int32_t tokens, int sms) {
 TEST_P(HalfGemmTest, ClustersShareActivations) {
   if (GpuTest::get().gpu->arch() != 90 || GetParam() == Format::F32)
     GTEST_SKIP() << "clusters are for F16 and BF16 on an H100";
-  constexpr int kSms = 8; // Has room for one cluster.
+  constexpr int kSms = 8; // There is room for one cluster.
   Random random(11);
   for (auto [rows, cols, tokens] : {std::tuple{523, 72, 253},
                                     {1024, 200, 201},
@@ -328,7 +328,7 @@ TEST_P(HalfGemmTest, GateAndUp) {
        {std::tuple<int64_t, int32_t, int>{37, 23, kFewSms},
         {70, 40, kManySms},
         {kOnePartRows, 129, kFewSms},
-        {kOnePartRows, 250, 8}}) { // In clusters on an H100.
+        {kOnePartRows, 250, 8}}) { // On an H100 these run in clusters.
     Random random(4);
     int64_t cols = 168;
     HalfWeights gate(GetParam(), 1, rows, cols, random);

@@ -117,7 +117,7 @@ private:
         add<OpCode::ExpertsGateUp>(gated);
       if (tokens != 512)
         continue;
-      context_.parts = 4; // Steps that stream are long.
+      context_.parts = 4; // Steps that stream weights have many tokens.
       add<OpCode::ExpertsGateUp>(gated);
       add<OpCode::ExpertsLinear>(
           {.w = weight(format, 64, 2048, 1408), .topK = 6});
@@ -323,7 +323,7 @@ private:
     LatentAttentionArgs latent{
         .kv = kv, .heads = 16, .latent = 512, .rope = 64, .splits = 64};
     add<OpCode::LatentAttention>(latent);
-    latent.kv.rowStride += 8; // Not sixteen bytes at a time.
+    latent.kv.rowStride += 8; // Rows are no longer aligned to 16 bytes.
     add<OpCode::LatentAttention>(latent);
     MlaAttentionArgs mla{.kv = kv,
                          .wk = weight(Format::Q8_0, 16, 512, 128),
@@ -368,9 +368,10 @@ private:
                                .topK = 2048,
                                .pool = 1};
     add<OpCode::SparseAttention>(sparse);
-    sparse.key = 570; // No whole steps of tensor cores.
+    sparse.key = 570; // The columns are not whole steps of tensor cores.
     add<OpCode::SparseAttention>(sparse);
-    sparse.entries.type = KvType::F32; // Of another type than the window.
+    // The type differs from that of the window.
+    sparse.entries.type = KvType::F32;
     add<OpCode::SparseAttention>(sparse);
   }
   void addOthers() {
@@ -473,7 +474,7 @@ TEST(CudaNamesTest, EveryGemmLaunchesSomethingForAnyRows) {
           << gemm.name << ", " << tokens << " tokens";
     }
   }
-  EXPECT_EQ(gemms, 45); // Of 24 formats, 21 also in panels.
+  EXPECT_EQ(gemms, 45); // 24 formats as in files, and 21 of them in panels.
 }
 
 // The runtime finds the module of a launch by the name of its function, so
@@ -529,7 +530,7 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   };
   std::vector<cuda::Launch> one = launchesFor(1, 65536);
   ASSERT_EQ(one.size(), 2u);
-  EXPECT_EQ(one[0].grid[1], 32u); // 2048 rows, 64 or more in each.
+  EXPECT_EQ(one[0].grid[1], 32u); // 2048 rows in parts of at least 64.
   EXPECT_EQ(launchesFor(1, 100)[0].grid[1], 2u);
   EXPECT_EQ(launchesFor(1, 64).size(), 1u);
   std::vector<cuda::Launch> many = launchesFor(512, 65536);
@@ -557,19 +558,24 @@ TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
   int64_t bytes = cuda::workspaceBytes(OpCode::DeltaRule, &args,
                                        cuda::contextOf(100, 3, 4096, 89, 128));
   EXPECT_EQ(bytes, 9 * (16 * 2 * 128 * 16 + 32 * 544) * 4);
-  args.key = 256; // A block has less shared memory than this needs.
+  args.key = 256; // The kernel needs more shared memory than a block has.
   EXPECT_EQ(launchesFor(100, 3).size(), 1u);
 }
 
 // The numbers are those of NVIDIA's occupancy calculator.
 TEST(ResidentWarpsTest, WhatIsScarceDecides) {
-  EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48); // Warps.
+  // The number of warps is the limit.
+  EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48);
   EXPECT_EQ(cuda::residentWarps(90, 256, 32, 0), 64);
-  EXPECT_EQ(cuda::residentWarps(90, 128, 168, 0), 12);       // Registers.
-  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 99 * 1024), 4); // Shared memory.
-  EXPECT_EQ(cuda::residentWarps(75, 32, 16, 0), 16);         // Blocks.
+  // Registers are the limit.
+  EXPECT_EQ(cuda::residentWarps(90, 128, 168, 0), 12);
+  // Shared memory is the limit.
+  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 99 * 1024), 4);
+  // The number of blocks is the limit.
+  EXPECT_EQ(cuda::residentWarps(75, 32, 16, 0), 16);
   EXPECT_EQ(cuda::residentWarps(89, 32, 16, 0), 24);
-  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 100 * 1024), 0); // Does not fit.
+  // A block needs more than there is.
+  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 100 * 1024), 0);
 }
 
 struct Compiled {
@@ -716,7 +722,7 @@ TEST(KernelCompilerTest, TheSameBytesAlwaysAndFromTheCache) {
   auto c = second.compile(jobs);
   ASSERT_TRUE(c.isOk());
   EXPECT_TRUE(bytesOf(*a) == bytesOf(*c));
-  EXPECT_EQ(second.cached(), 4); // Of five, two are the same.
+  EXPECT_EQ(second.cached(), 4); // Two of the five jobs are equal.
   EXPECT_TRUE((*a)[0].cubin == (*a)[4].cubin);
   EXPECT_FALSE((*a)[0].cubin == (*a)[3].cubin);
   EXPECT_FALSE((*a)[1].cubin == (*a)[2].cubin);

@@ -26,7 +26,7 @@ struct Shape {
 struct Problem {
   Problem(KvType type, const Shape &s, uint32_t seed)
       : type(type), shape(s), random(seed) {
-    if (type == KvType::Q8_0) // Whole units of 32 columns for four warps.
+    if (type == KvType::Q8_0) // Four warps need whole units of 32 columns.
       shape.latent = std::max(s.latent, 128);
     width = shape.latent + shape.rope;
     for (auto [count, position] : s.sequences) {
@@ -154,8 +154,8 @@ struct Problem {
   int64_t width = 0, tokens = 0, pagesNeeded = 0, capacity = 0;
   Random random;
   std::vector<std::vector<int32_t>> pages;
-  std::vector<uint16_t> rows;   ///< Of F16 or BF16.
-  std::unique_ptr<Cache> codes; ///< Of Q8_0.
+  std::vector<uint16_t> rows;   ///< Rows of an F16 or BF16 cache.
+  std::unique_ptr<Cache> codes; ///< Rows of a Q8_0 cache.
   std::unique_ptr<Matrix<float>> q;
   std::vector<SequenceRows> steps;
 };
@@ -205,7 +205,8 @@ TEST(LatentMmaTest, NaNStaysWhereItIsSeen) {
       for (int64_t c = 0; c < 3 * latent; ++c)
         ASSERT_EQ(std::isfinite(out.at(t, c)), t < 3) << t << ", " << c;
     Problem query(type, {3, 64, 64, 2, {{2, 200}}}, 7);
-    query.q->at(1, latent + 64 + 9) = NAN; // Token 1, head 1.
+    // The element belongs to token 1 and head 1.
+    query.q->at(1, latent + 64 + 9) = NAN;
     Matrix<float> second(2, 3 * latent);
     query.run(second);
     for (int64_t t = 0; t < 2; ++t)

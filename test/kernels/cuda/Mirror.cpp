@@ -6,7 +6,8 @@
 namespace moek::test {
 
 namespace {
-constexpr int64_t kGuard = 256; // Also the alignment of addresses.
+// Addresses are aligned to the same number of bytes.
+constexpr int64_t kGuard = 256;
 constexpr uint8_t kGuardByte = 0xa5;
 } // namespace
 
@@ -33,7 +34,8 @@ std::byte *Mirror::workspace(int64_t bytes) {
     return nullptr;
   uint64_t base = gpu_.allocate(size_t(bytes), "workspace");
   parts_.push_back({base, 0, nullptr, false});
-  if (!gpu_.isSoftware()) { // The software GPU tracks writes itself.
+  // The software GPU finds unwritten memory by itself.
+  if (!gpu_.isSoftware()) {
     std::vector<uint8_t> poison(size_t(bytes), 0xff);
     gpu_.copyIn(base, poison.data(), poison.size());
   }

@@ -43,7 +43,7 @@ namespace {
 struct Flags {
   std::string plan, gpu = "4090", phase = "decode";
   int32_t position = 4096;
-  int32_t tokens = 0; ///< 0: the most that the phase takes.
+  int32_t tokens = 0; ///< 0: the most tokens that the phase takes.
   bool isJson = false;
 };
 
@@ -52,19 +52,22 @@ struct Row {
   std::string kernel;
   uint64_t blocks = 0;
   int count = 0;
-  uint64_t warmBytes = 0; ///< That earlier launches brought into L2.
+  /// Bytes that earlier launches have prefetched to L2.
+  uint64_t warmBytes = 0;
   softgpu::LaunchTime time;
 };
 
 struct Times {
   std::vector<Row> rows;
-  double launches = 0; ///< Seconds of all, without what is between them.
-  double memory = 0;   ///< Seconds of them in which DRAM delivers,
-  double busy = 0;     ///< or L2 does, or tensor cores multiply.
+  /// Seconds of all launches, without the gaps between them.
+  double launches = 0;
+  double memory = 0; ///< Seconds of launches in which DRAM delivers.
+  /// Seconds in which DRAM or L2 delivers, or tensor cores multiply.
+  double busy = 0;
   /// Seconds of all if none brought weights for another one.
   double alone = 0;
-  uint64_t prefetched = 0;     ///< Bytes that launches bring for later ones.
-  int kernels = 0, others = 0; ///< Nodes of the graph.
+  uint64_t prefetched = 0;     ///< Bytes that launches prefetch for later ones.
+  int kernels = 0, others = 0; ///< Numbers of nodes in the graph.
   double nodes() const {
     return (kernels + others) * softgpu::kClockConstants.nodeMicroseconds *
            1e-6;
@@ -224,7 +227,7 @@ public:
   }
 
 private:
-  double rate_; ///< Bytes per second of DRAM.
+  double rate_; ///< DRAM bandwidth in bytes per second.
   std::vector<softgpu::Range> ranges_;
 };
 
@@ -276,9 +279,10 @@ Status timeQueue(const CudaDriver &driver, const Plan &plan,
   Brought brought(model);
   const std::vector<bool> isBeforeWait = lastBeforeWaits(part);
   struct One {
-    Key cold, warm; ///< The same if nothing was brought for it.
+    Key cold, warm; ///< Equal if nothing was prefetched for the launch.
     std::vector<softgpu::Range> ranges;
-    double bringing = 0; ///< Seconds in which DRAM delivers what it brings.
+    /// Seconds in which DRAM delivers what the launch prefetches.
+    double bringing = 0;
   };
   std::vector<One> all;
   std::map<Key, std::vector<size_t>> with;

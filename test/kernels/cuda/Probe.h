@@ -139,7 +139,8 @@ private:
   const CudaDriver &driver_;
   bool isSmall_;
   CudaGpu gpu_;
-  std::unique_ptr<CudaContext> context_; ///< Destroyed after what follows.
+  /// Destroyed after the members that follow.
+  std::unique_ptr<CudaContext> context_;
   CudaOwned<cu::Stream> stream_;
   CudaOwned<cu::Event> begin_, end_;
   CudaOwned<cu::Module> module_;

@@ -29,7 +29,7 @@ struct Panels {
          Random &random)
       : weights(format, outer, rows, cols, random, 1) {
     if (rows16Shape(format).codeBits % 16 == 0)
-      return; // Its rows exist only as in files.
+      return; // Rows of this format exist only as in files.
     auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
     int64_t stored = storedRows(Layout::Rows16, rows);
     bytes.resize(size_t(outer * stored * row));
@@ -528,7 +528,8 @@ TEST(StreamedExpertsTest, AreTheSameBitsInAnyNumberOfParts) {
   for (int32_t tokens : {1, 9, 61}) {
     checkParts(Format::Q4_K, kForm, tokens);
     checkParts(Format::F32, {}, tokens);
-    checkParts(Format::Q8_0, {}, tokens, 96); // 3366 bytes: any alignment.
+    // A matrix has 3366 bytes, so that alignment varies.
+    checkParts(Format::Q8_0, {}, tokens, 96);
   }
 }
 

@@ -122,11 +122,12 @@ std::vector<Row> benchRows() {
     rows.push_back(linear(format, 8192, 7168, 512));
   for (auto [n, k] : {std::pair<int64_t, int64_t>{2048, 2048}, {576, 7168}})
     rows.push_back(linear(Format::Q4_K, n, k, 512));
-  for (int32_t tokens : {128, 512}) // 12 and 48 rows for an expert.
+  for (int32_t tokens : {128, 512}) // 12 and 48 rows for each expert.
     rows.push_back(experts(Format::Q4_K, 64, 1408, 2048, 6, tokens));
   for (int32_t tokens : {1, 8, 512}) {
     rows.push_back(floats(Format::F16, 8192, 7168, tokens));
-    rows.push_back(floats(Format::F32, 256, 7168, tokens)); // A router.
+    // The shape of a router.
+    rows.push_back(floats(Format::F32, 256, 7168, tokens));
     rows.push_back(floats(Format::BF16, 64, 2048, tokens));
   }
   return rows;

@@ -16,7 +16,7 @@ namespace moek::test {
 
 struct Row {
   std::string name;
-  int64_t copies = 1; ///< With so many, weights are read from memory.
+  int64_t copies = 1; ///< With so many copies, weights are read from memory.
   std::function<Workload(Workbench &, int64_t copies)> make;
 };
 

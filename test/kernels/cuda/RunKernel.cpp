@@ -33,7 +33,7 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step, size_t,
       first = now;
     EXPECT_TRUE(now == first) << "differs from the first run";
     if (GpuTest::get().gpu->isSoftware())
-      return; // It is the same every time, and slow.
+      return; // The software GPU gives the same result each time, and is slow.
   }
 }
 

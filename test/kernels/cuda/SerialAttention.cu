@@ -16,7 +16,7 @@ constexpr int kColumns = 128, kPage = 64;
 
 struct SerialAttentionArgs {
   const float *q;   ///< [heads * 128]
-  const u16 *kv;    ///< Rows [kvHeads * 128 keys | kvHeads * 128 values].
+  const u16 *kv;    ///< Rows are [kvHeads * 128 keys | kvHeads * 128 values].
   const int *pages; ///< [positions / 64]
   float *out;       ///< [heads * 128]
   int heads, kvHeads, positions;
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(128, 2)
       for (int j = 0; j < kColumns / 32; ++j)
         sums[i][j] *= alpha;
     }
-    __syncthreads(); // The keys are not read any more.
+    __syncthreads(); // No thread reads the previous keys any more.
     loadRows(rows, kColumns, a, at, count, (a.kvHeads + kvHead) * kColumns);
     __syncthreads();
     for (int r = 0; r < count; ++r)

@@ -130,8 +130,8 @@ int32_t splitsOf(const GpuModel &model, int32_t groups, int32_t positions) {
 constexpr int32_t kNear = 4096, kFar = 32768;
 
 struct DecodeTime {
-  double call;    ///< Seconds at any depth.
-  double perByte; ///< Of cache rows.
+  double call;    ///< Seconds that do not depend on the number of rows.
+  double perByte; ///< Seconds for a byte of cache rows.
   double perOperation;
 };
 template <class F> DecodeTime decodeTime(const GpuModel &model, F make) {
@@ -330,7 +330,7 @@ std::vector<KernelRate> simulatedRates(const GpuModel &model,
     }
   if (wants("delta_rule_cuda") || wants("short_conv_cuda"))
     addStates(rates, model);
-  if (wants("block_scores_cuda")) // Indexers' keys are F16 or wider.
+  if (wants("block_scores_cuda")) // Keys of indexers are F16 or wider.
     addBlocks(rates, KvType::F16, /*scores=*/true, model);
   if (wants("block_attention_cuda"))
     for (KvType type : {KvType::F16, KvType::Q8_0})
@@ -364,7 +364,7 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
       rows.push_back(old.dump());
   target.erase("kernels");
   std::string text = target.dump(2);
-  text.erase(text.rfind('\n')); // Before the last brace.
+  text.erase(text.rfind('\n')); // Cuts the last brace off.
   text += ",\n  \"kernels\": [";
   std::string_view separator = "\n";
   for (const KernelRate &rate : rates) {

@@ -13,7 +13,7 @@ namespace moek::test {
 
 /// Which rates are simulated.
 struct RatesChoice {
-  std::string kernel; ///< Formats and ops whose kernel's name contains it.
+  std::string kernel; ///< Only kernels whose name contains this.
   /// Of products only those with at most so many rows (of each expert); 0: any.
   int32_t mostRows = 0;
 };

@@ -285,7 +285,7 @@ moec::KernelImage serialAttention(int arch) {
   EXPECT_TRUE(output.isOk()) << output.status().message();
   moec::KernelImage image;
   image.arch = arch;
-  image.registers = 64; // At most 255 with two blocks of four warps.
+  image.registers = 64; // Two blocks of four warps allow up to 255.
   if (output)
     image.ptx = output->ptx;
   return image;

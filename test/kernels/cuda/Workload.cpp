@@ -146,7 +146,8 @@ Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
     std::vector<std::vector<int32_t>> lists(size_t(experts),
                                             std::vector<int32_t>{});
     for (int32_t t = 0; t < tokens; ++t)
-      for (int32_t j = 0; j < topK; ++j) // Distinct; copies differ.
+      for (int32_t j = 0; j < topK;
+           ++j) // A token's experts are distinct, and copies differ.
         lists[size_t((i * topK + t * 7 + j * 11) % experts)].push_back(
             t * topK + j);
     std::vector<int32_t> offsets{0}, slots;
@@ -176,7 +177,7 @@ Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
 Workload Workbench::router(int32_t experts, int32_t topK, int32_t tokens) {
   Workload work;
   work.copies = 1;
-  constexpr double kSoftmaxFlops = 4; // As dialects/moe counts a choice.
+  constexpr double kSoftmaxFlops = 4; // Same count as in dialects/moe.
   work.operations = double(tokens) * experts * kSoftmaxFlops;
   std::mt19937 engine(1);
   std::normal_distribution<float> normal;
@@ -250,7 +251,7 @@ static double pairsOf(int32_t positions, int32_t tokens) {
 Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
                               int32_t columns, int32_t positions,
                               int32_t splits, int32_t tokens, int64_t copies) {
-  if (splits == 0) // As a plan: a wave of blocks.
+  if (splits == 0) // One wave of blocks, as in a plan.
     splits = std::clamp(gpu_.multiprocessors() / kvHeads, 1, positions / 128);
   int64_t width = gqaKvWidth(kvHeads, columns, columns);
   int64_t capacity = (positions + 64) / 64 * 64;

@@ -19,9 +19,10 @@ struct Workload {
   std::vector<cuda::Launch> launches;
   int64_t copies = 1;
   // For one copy:
-  int64_t weightBytes = 0; ///< Weights, or cache rows.
-  int64_t neededBytes = 0; ///< With activations, queries, results; once.
-  double operations = 0;   ///< A multiply and an add count as two.
+  int64_t weightBytes = 0; ///< Bytes of weights, or of cache rows.
+  /// With activations, queries and results, each counted once.
+  int64_t neededBytes = 0;
+  double operations = 0; ///< A multiply and an add count as two.
   /// Those of them that decompress cache rows with weights.
   double weightOperations = 0;
 };

@@ -48,7 +48,7 @@ struct CUDA_KERNEL_NODE_PARAMS_v2 {
 };
 
 struct CUgraphExecUpdateResultInfo {
-  int result; ///< 0 success, 2 topology, 4 function, 3 node kind, ...
+  int result; ///< Result: 0 success, 2 topology, 4 function, 3 node kind, ...
   CUgraphNode errorNode, errorFromNode;
 };
 

@@ -57,7 +57,8 @@ TEST_P(CudaTest, LateRunsOnlyWhatIsWaitedFor) {
   CUdeviceptr y = device(0), z = device(0), x = device(1);
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
   EXPECT_EQ(launchAdd(z, x, 1, b), kOk);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20)); // It may run.
+  // Leaves time for the kernel to run.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(cuStreamSynchronize(b), kOk);
   if (GetParam() != Timing::Seeded) {
     EXPECT_EQ(totals().launches, GetParam() == Timing::Late ? 1u : 2u);
@@ -101,7 +102,7 @@ TEST_P(CudaTest, ReadersMayOverlapAndAWriterMayNot) {
   CUstream a = stream(), b = stream();
   CUdeviceptr y = device(0), z = device(0), x = device(1);
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
-  EXPECT_EQ(launchAdd(z, x, 1, b), kOk); // Both read x.
+  EXPECT_EQ(launchAdd(z, x, 1, b), kOk); // Both launches read x.
   EXPECT_EQ(cuCtxSynchronize(), kOk);
   EXPECT_THAT(findings(), IsEmpty());
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
@@ -149,7 +150,7 @@ TEST_P(CudaTest, PinnedMemoryIsUsedWhenTheCopyRuns) {
   EXPECT_EQ(cuMemcpyHtoDAsync_v2(x, in, kCount * 4, s), kOk);
   EXPECT_EQ(cuMemcpyDtoHAsync_v2(out, x, kCount * 4, s), kOk);
   if (GetParam() == Timing::Late) {
-    EXPECT_NE(out[0], 5u); // The host reads before the copy.
+    EXPECT_NE(out[0], 5u); // The host has read before the copy was made.
   }
   EXPECT_EQ(cuStreamSynchronize(s), kOk);
   EXPECT_EQ(out[0], 5u);
@@ -170,7 +171,7 @@ TEST_P(CudaTest, PageableMemoryIsStaged) {
   EXPECT_EQ(cuMemcpyHtoDAsync_v2(x, in.data(), kCount * 4, s), kOk);
   in.assign(kCount, 6);
   EXPECT_EQ(cuMemcpyDtoHAsync_v2(out.data(), x, kCount * 4, s), kOk);
-  EXPECT_EQ(out, all(5)); // The call has waited.
+  EXPECT_EQ(out, all(5)); // The call has waited for the copy.
   EXPECT_THAT(findings(), IsEmpty());
 }
 
@@ -180,7 +181,7 @@ TEST_P(CudaTest, CopiesOutOfBounds) {
   EXPECT_EQ(cuMemcpyHtoD_v2(x, host.data(), kCount * 4 + 4), kInvalidValue);
   EXPECT_THAT(findings(), ElementsAre(HasSubstr("cuMemcpyHtoD_v2 writes 404")));
   EXPECT_EQ(cuMemcpyDtoD_v2(x, CUdeviceptr(uintptr_t(host.data())), 4),
-            kInvalidValue); // A host pointer as a device address.
+            kInvalidValue); // A host pointer is not a device address.
   EXPECT_EQ(
       cuMemcpyHtoD_v2(CUdeviceptr(uintptr_t(host.data())), host.data(), 4),
       kInvalidValue);
@@ -216,7 +217,7 @@ TEST_P(CudaTest, GraphsRunWhatWasCaptured) {
   CUstream s = stream(), t = stream();
   CUevent fork = event(), join = event();
   CUdeviceptr y = device(0), z = device(0), x = device(1);
-  EXPECT_EQ(launchAdd(z, x, 0, s), kOk); // Loads the function.
+  EXPECT_EQ(launchAdd(z, x, 0, s), kOk); // The first launch loads the function.
   EXPECT_EQ(cuStreamSynchronize(s), kOk);
   EXPECT_EQ(cuStreamBeginCapture_v2(s, 0), kOk);
   int status = 0;
@@ -227,14 +228,15 @@ TEST_P(CudaTest, GraphsRunWhatWasCaptured) {
   EXPECT_EQ(cuStreamWaitEvent(t, fork, 0), kOk);
   EXPECT_EQ(launchAdd(z, y, 10, t), kOk);
   EXPECT_EQ(cuEventRecord(join, t), kOk);
-  EXPECT_EQ(launchAdd(x, x, 0, s, 0), kInvalidValue); // No blocks.
+  // A grid without blocks is refused.
+  EXPECT_EQ(launchAdd(x, x, 0, s, 0), kInvalidValue);
   EXPECT_EQ(cuStreamWaitEvent(s, join, 0), kOk);
   CUgraph graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(s, &graph), kOk);
   size_t nodes = 0;
   EXPECT_EQ(cuGraphGetNodes(graph, nullptr, &nodes), kOk);
   EXPECT_EQ(nodes, 2u);
-  EXPECT_EQ(download(y), all(0)); // Nothing ran.
+  EXPECT_EQ(download(y), all(0)); // No launch has run.
   CUgraphExec exec = nullptr;
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kOk);
   EXPECT_EQ(cuGraphDestroy(graph), kOk);
@@ -286,7 +288,8 @@ TEST_P(CudaTest, AGraphsCopyReadsNewContentsEachTime) {
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kOk);
   for (uint32_t launch : {1, 2, 3}) {
     std::fill_n(values, kCount, launch);
-    if (launch > 1) { // Then the copy's contents cannot be known in advance.
+    // From the second launch on, contents are unknown in advance.
+    if (launch > 1) {
       EXPECT_EQ(cuLaunchHostFunc(
                     s, [](void *) {}, nullptr),
                 kOk);
@@ -514,7 +517,7 @@ TEST_P(CudaTest, RegisteredMemory) {
   static const uint32_t kConstant[1024] = {1};
   EXPECT_EQ(cuMemHostRegister_v2(const_cast<uint32_t *>(kConstant),
                                  sizeof(kConstant), 0),
-            kInvalidValue); // Read-only pages.
+            kInvalidValue); // The pages are read-only.
 }
 
 TEST_P(CudaTest, ImagesAreChosenAsByADriver) {
@@ -522,7 +525,8 @@ TEST_P(CudaTest, ImagesAreChosenAsByADriver) {
   reset(options());
   EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts[0], 0), kOk);
   EXPECT_EQ(cuCtxPushCurrent_v2(contexts[0]), kOk);
-  EXPECT_EQ(cuModuleLoadData(&module, kModule), 218); // sm_80's PTX.
+  // The module has PTX for sm_80.
+  EXPECT_EQ(cuModuleLoadData(&module, kModule), 218);
   int major = 0, minor = 0;
   EXPECT_EQ(cuDeviceGetAttribute(&major, 75, 0), kOk);
   EXPECT_EQ(cuDeviceGetAttribute(&minor, 76, 0), kOk);
@@ -533,7 +537,8 @@ TEST_P(CudaTest, LaterPtxNeedsALaterDriver) {
   options().driverVersion = 11080;
   std::string text = kModule;
   CUmodule other = nullptr;
-  EXPECT_EQ(cuModuleLoadData(&other, text.c_str()), 222); // 8.0 is CUDA 12.0's.
+  // PTX 8.0 needs CUDA 12.0.
+  EXPECT_EQ(cuModuleLoadData(&other, text.c_str()), 222);
   text.replace(text.find("8.0"), 3, "7.8");
   EXPECT_EQ(cuModuleLoadData(&other, text.c_str()), kOk);
 }

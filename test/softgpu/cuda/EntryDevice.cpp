@@ -89,7 +89,7 @@ int attributeOf(const Gpu &gpu, int attribute) {
   int arch = o.gpu.arch, optIn = int(softgpu::sharedLimit(arch));
   bool isServer = arch == 80 || arch == 90 || arch == 100 || arch == 103;
   switch (attribute) {
-  case 1: // Threads per block.
+  case 1: // Threads of a block.
   case 2:
   case 3:
     return 1024;
@@ -104,7 +104,7 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return 48 << 10;
   case 10:
     return 32;
-  case 12: // Registers per block.
+  case 12: // Registers of a block.
     return 65536;
   case 13:
     return o.clockKhz;
@@ -114,9 +114,9 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return o.hasTimeLimit;
   case 18:
     return o.isIntegrated;
-  case 19: // Host memory can be mapped.
-  case 31: // Concurrent kernels.
-  case 41: // Unified addresses.
+  case 19: // Whether host memory can be mapped.
+  case 31: // Whether kernels run concurrently.
+  case 41: // Whether addresses are unified.
     return 1;
   case 36:
     return o.memoryClockKhz;
@@ -124,27 +124,27 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return o.memoryBusBits;
   case 38:
     return o.l2Bytes;
-  case 39: // Threads per multiprocessor.
+  case 39: // Threads of a multiprocessor.
     return arch < 80 ? 1024 : isServer ? 2048 : 1536;
-  case 40: // Copy engines.
+  case 40: // Number of copy engines.
     return 2;
   case 75:
     return arch / 10;
   case 76:
     return arch % 10;
-  case 81: // Shared memory per multiprocessor.
+  case 81: // Shared memory of a multiprocessor.
     return optIn + 1024;
   case 82:
     return 65536;
   case 97:
     return optIn;
-  case 99: // Host memory may be registered.
+  case 99: // Whether host memory can be registered.
     return 1;
-  case 106: // Blocks per multiprocessor.
+  case 106: // Blocks of a multiprocessor.
     return arch < 80 ? 16 : isServer ? 32 : 24;
-  case 111: // Reserved shared memory per block.
+  case 111: // Reserved shared memory of a block.
     return 1024;
-  case 113: // Read-only registration.
+  case 113: // Whether host memory can be registered read-only.
     return state().options.registersReadOnly;
   default:
     return 0;

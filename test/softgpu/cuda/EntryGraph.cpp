@@ -53,9 +53,9 @@ int launch(Exec &exec, Stream &stream) {
   OperationPtr first;
   if (Result result = submit(stream, std::move(begin), &first))
     return result;
-  if (!first) // In a capture this would be a child graph node.
+  if (!first) // A capture would need a child graph node here.
     return kNotSupported;
-  if (exec.last) { // Launches of one graph do not overlap.
+  if (exec.last) { // Two launches of the same graph do not overlap.
     Work wait;
     wait.gpu = stream.gpu;
     wait.name = "an earlier launch of the graph";
@@ -163,7 +163,7 @@ int cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
 }
 int cuGraphNodeGetType(CUgraphNode handle, int *type) {
   SOFTCUDA_BEGIN(true);
-  constexpr int kTypes[] = {0, 1, 2, 3, 8, 8, 5}; // By Work::Kind.
+  constexpr int kTypes[] = {0, 1, 2, 3, 8, 8, 5}; // One for each Work::Kind.
   for (auto &[key, graph] : state().graphs)
     for (auto &node : graph->nodes)
       if (node.get() == handle) {

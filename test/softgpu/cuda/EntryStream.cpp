@@ -10,8 +10,8 @@ using namespace softcuda;
 
 namespace {
 constexpr unsigned kNonBlocking = 1;
-constexpr unsigned kBlockingSync = 1;    ///< Flag of events.
-constexpr unsigned kNoMemoryBarrier = 1; ///< Flag of value writes.
+constexpr unsigned kBlockingSync = 1;    ///< A flag of events.
+constexpr unsigned kNoMemoryBarrier = 1; ///< A flag of value writes.
 
 Event *eventOf(CUevent handle) {
   auto it = state().events.find(handle);
@@ -195,7 +195,7 @@ int cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
     {
       std::lock_guard lock(state().log);
       ++state().totals.roundTrips;
-      if (gpu->error) // As with a driver, it does not run then.
+      if (gpu->error) // After an error, a driver does not run it either.
         return;
     }
     function(data);
@@ -228,7 +228,8 @@ int cuEventRecord(CUevent handle, CUstream on) {
     return kSuccess;
   }
   event->capture = nullptr;
-  Work work; // So that the event includes what the stream waits for.
+  // Work without an effect, which waits for the stream's dependencies.
+  Work work;
   work.gpu = stream->gpu;
   work.name = "an event";
   return submit(*stream, std::move(work), &event->last);

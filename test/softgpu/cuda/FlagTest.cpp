@@ -53,9 +53,9 @@ TEST_P(FlagTest, StreamsWaitForValues) {
 
 TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
   struct {
-    bool isSame;    ///< The flag that is waited for is the one that is written.
-    unsigned flags; ///< 1: earlier operations may become visible after it.
-    bool isRelayed; ///< The host waits for one flag and writes another.
+    bool isSame;    ///< Whether the stream waits for the flag that is written.
+    unsigned flags; ///< 1: earlier writes may become visible after the flag.
+    bool isRelayed; ///< Whether the host waits for one flag and writes another.
     bool isOrdered;
   } kCases[] = {{true, 0, false, true},
                 {true, 1, false, false},
@@ -128,7 +128,7 @@ TEST_P(FlagTest, FlagsCompareAsAsked) {
     uint32_t now, value;
     bool isThere;
   } kCases[] = {{0, 4, 3, true},          {0, 2, 3, false},
-                {0, 0x80000000, 1, true}, // A difference, so that it may wrap.
+                {0, 0x80000000, 1, true}, // The difference may wrap.
                 {0, 1, 0xFFFFFFF0, true}, {1, 4, 3, false},
                 {1, 3, 3, true},          {2, 4, 6, true},
                 {2, 4, 3, false},         {3, ~0u, 0, false},
@@ -144,7 +144,7 @@ TEST_P(FlagTest, FlagsCompareAsAsked) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(cuStreamQuery(s), c.isThere ? kOk : kNotReady)
         << c.how << " " << c.now << " " << c.value;
-    *flag = c.how == 3 ? 0 : c.value; // Releases the waiting stream.
+    *flag = c.how == 3 ? 0 : c.value; // Lets the stream that waits go on.
     EXPECT_EQ(cuStreamSynchronize(s), kOk);
   }
 }

@@ -22,7 +22,7 @@ namespace softcuda {
 /// Identifies an operation by its chain (a stream, or a stream's part of a
 /// graph launched on one) and its number there.
 struct Stamp {
-  uint32_t chain = 0, number = 0; ///< From 1.
+  uint32_t chain = 0, number = 0; ///< `number` counts from 1.
 };
 
 /// The latest operation of each chain that happened before.
@@ -79,14 +79,16 @@ public:
 private:
   struct Access {
     Stamp stamp;
-    Name name; ///< Of the operation; null: no access.
+    Name name; ///< Name of the operation; null: there was no access.
   };
   struct Segment {
     uint64_t end;
     Access writer;
-    std::vector<Access> readers; ///< Since the write: the latest of each chain.
+    /// The latest reader of each chain since the write.
+    std::vector<Access> readers;
   };
-  using Segments = std::map<uint64_t, Segment>; ///< By their begin.
+  /// Keys are begins of segments.
+  using Segments = std::map<uint64_t, Segment>;
 
   Segments::iterator splitAt(uint64_t address);
 

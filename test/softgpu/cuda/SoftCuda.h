@@ -29,12 +29,14 @@ struct GpuOptions {
   std::string name = "Software GPU";
   std::string pciAddress = "0000:01:00.0";
   uint64_t memoryBytes = uint64_t(24) << 30;
-  uint64_t usedBytes = uint64_t(1) << 29; ///< By other programs.
+  uint64_t usedBytes = uint64_t(1) << 29; ///< Bytes that other programs use.
   int clockKhz = 2'520'000, memoryClockKhz = 10'501'000, memoryBusBits = 384;
   int multiprocessors = 128;
   int l2Bytes = 72 << 20;
-  bool hasTimeLimit = false; ///< For kernels, as on a GPU with a display.
-  bool isIntegrated = false; ///< What it says, no matter which memory it has.
+  /// Whether kernels have a time limit, as on a GPU with a display.
+  bool hasTimeLimit = false;
+  /// Value of the attribute, whichever memory the GPU has.
+  bool isIntegrated = false;
   /// Options of the interpreter; `arch` is the compute capability,
   /// `multiprocessors` the number of blocks that run interleaved.
   softgpu::SoftGpuOptions gpu{.arch = 90};
@@ -42,7 +44,7 @@ struct GpuOptions {
 
 struct Options {
   std::vector<GpuOptions> gpus = std::vector<GpuOptions>(1);
-  int driverVersion = 13000; ///< CUDA 13.0.
+  int driverVersion = 13000; ///< Stands for CUDA 13.0.
   Timing timing = Timing::Late;
   uint64_t seed = 1;
   /// How long the host must make no call before Late runs operations that are
@@ -70,10 +72,12 @@ struct Options {
 
 /// Statistics since `reset`.
 struct Totals {
-  std::map<std::string, uint64_t> calls; ///< By symbol.
-  uint64_t launches = 0;                 ///< Kernels that ran, also in graphs.
-  uint64_t overlappedLaunches = 0;       ///< Enqueued by cuLaunchKernelEx.
-  uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that ran in graphs.
+  std::map<std::string, uint64_t> calls; ///< Number of calls of each symbol.
+  /// Number of kernels that ran, including those in graphs.
+  uint64_t launches = 0;
+  uint64_t overlappedLaunches = 0; ///< Launches that cuLaunchKernelEx enqueued.
+  /// Graphs that ran, and the nodes in them.
+  uint64_t graphLaunches = 0, graphNodes = 0;
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
   uint64_t roundTrips = 0;

@@ -55,7 +55,7 @@ std::string makeSoftGpus(const fb::Plan &plan) {
       gpu.name = fmt::format("software sm_{}", device->arch());
       gpu.gpu.arch = device->arch();
       gpu.isIntegrated = device->shares_memory();
-      gpu.gpu.isCounting = false; // Nobody asks for totals.
+      gpu.gpu.isCounting = false; // The totals are not used.
       gpu.multiprocessors = device->multiprocessors();
       gpu.usedBytes = kTaken;
       gpu.memoryBytes = device->memory_bytes() + 2 * kTaken;

@@ -47,11 +47,12 @@ struct Gpu {
   std::unique_ptr<softgpu::SoftGpu> soft;
   /// Locked while an operation runs, and by calls that change its memory.
   std::mutex running;
-  std::map<uint64_t, uint64_t> allocations; ///< Bytes by address.
+  /// Number of bytes at each address.
+  std::map<uint64_t, uint64_t> allocations;
   uint64_t allocatedBytes = 0;
   int retained = 0;
-  Result error = kSuccess; ///< A kernel's error; later calls return it.
-  softgpu::SectorCache l2; ///< What L2 holds, for the clock.
+  Result error = kSuccess; ///< Error of a kernel, which later calls return.
+  softgpu::SectorCache l2; ///< Contents of L2, for the simulated clock.
 };
 
 struct Module {
@@ -86,18 +87,19 @@ struct Work {
   std::function<void(Operation &)> run;
   std::function<bool()> isThere;
   std::function<void(Operation &)> prepare;
-  softgpu::Range hostReads, hostWrites; ///< As in Operation.
+  softgpu::Range hostReads, hostWrites; ///< Same meaning as in Operation.
   bool isMapped = false;
   uint32_t *flag = nullptr;
   bool isReleased = false;
-  const Function *function = nullptr; ///< The kernel, if it is one.
+  /// The kernel; null if the operation is something else.
+  const Function *function = nullptr;
 };
 
 struct Graph;
 struct Node {
   Work work;
-  std::vector<size_t> after;    ///< Nodes of the same graph.
-  const void *stream = nullptr; ///< The stream on which it was captured.
+  std::vector<size_t> after;    ///< Indices of nodes in the same graph.
+  const void *stream = nullptr; ///< The stream on which the node was captured.
 };
 
 struct Graph {
@@ -106,7 +108,8 @@ struct Graph {
 
 struct Exec {
   std::vector<std::unique_ptr<Node>> nodes;
-  std::vector<const Node *> origins; ///< Nodes of the graph it was made of.
+  /// Nodes of the graph from which this one was instantiated.
+  std::vector<const Node *> origins;
   std::map<std::pair<const void *, const void *>, uint32_t> chains;
   OperationPtr last;
 };
@@ -114,27 +117,27 @@ struct Exec {
 /// A stream capture in progress.
 struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
-  int mode = 0;           ///< 0 global, 1 of this thread, 2 relaxed.
-  std::thread::id thread; ///< The thread that began it.
+  int mode = 0;           ///< 0: global, 1: thread-local, 2: relaxed.
+  std::thread::id thread; ///< The thread that began the capture.
   const void *origin = nullptr;
   bool isInvalid = false;
-  std::set<size_t> open; ///< Nodes without a successor.
+  std::set<size_t> open; ///< Nodes that have no successor.
 };
 
 struct Stream {
   Gpu *gpu = nullptr;
-  bool isBlocking = true; ///< Synchronises with the default stream.
-  uint32_t chain = 0;     ///< Its number in stamps (Order.h).
+  bool isBlocking = true; ///< Whether it synchronises with the default stream.
+  uint32_t chain = 0;     ///< Number of the stream's chain in stamps (Order.h).
   OperationPtr last;
-  std::vector<OperationPtr> waits; ///< What the next operation waits for.
+  std::vector<OperationPtr> waits; ///< Operations that the next one waits for.
   std::shared_ptr<Capture> capture;
-  std::vector<size_t> captured; ///< Predecessors of the next node.
+  std::vector<size_t> captured; ///< Nodes that precede the next one.
 };
 
 struct Event {
   Gpu *gpu = nullptr;
-  bool isBlocking = false; ///< A host thread that waits for it sleeps.
-  OperationPtr last;       ///< Null: never recorded.
+  bool isBlocking = false; ///< Whether a host thread sleeps while it waits.
+  OperationPtr last;       ///< Null if the event was never recorded.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> captured;
 };
@@ -142,9 +145,9 @@ struct Event {
 /// Host memory that GPUs can access.
 struct HostRange {
   uint64_t bytes = 0;
-  bool isOwned = false; ///< Allocated by cuMemHostAlloc.
+  bool isOwned = false; ///< Whether cuMemHostAlloc has allocated it.
   bool isMapped = false;
-  std::vector<uint64_t> addresses; ///< Its device address on each GPU.
+  std::vector<uint64_t> addresses; ///< Device address on each GPU.
 };
 
 struct State {
@@ -158,10 +161,12 @@ struct State {
   std::map<const void *, std::unique_ptr<Module>> modules;
   std::map<const void *, std::unique_ptr<Graph>> graphs;
   std::map<const void *, std::unique_ptr<Exec>> execs;
-  std::vector<std::unique_ptr<Stream>> defaults; ///< Streams, by GPU.
-  std::map<uint64_t, HostRange> host;            ///< By address.
+  /// Default stream of each GPU.
+  std::vector<std::unique_ptr<Stream>> defaults;
+  std::map<uint64_t, HostRange> host; ///< Keys are addresses.
   std::set<std::shared_ptr<Capture>> captures;
-  AccessOrder order; ///< Of all GPUs' memory and of accessible host memory.
+  /// Order of accesses to GPU memory and to accessible host memory.
+  AccessOrder order;
   std::unique_ptr<Timeline> timeline;
   /// Guards `findings`, `times`, `order` and `totals`, which operations change.
   std::mutex log;
@@ -235,10 +240,10 @@ void drain(Gpu &gpu);
 
 /// Memory of a GPU or the host, looked up by address, and its owner.
 struct Bytes {
-  uint8_t *data = nullptr; ///< Null: unknown address.
-  Gpu *gpu = nullptr;      ///< Null: host memory.
+  uint8_t *data = nullptr; ///< Null if the address is unknown.
+  Gpu *gpu = nullptr;      ///< Null if the memory is the host's.
   bool isPinned = false;
-  bool isMapped = false; ///< A GPU has an address for it.
+  bool isMapped = false; ///< Whether a GPU has an address for the memory.
   softgpu::Allocation *allocation = nullptr;
 };
 Bytes bytesAt(uint64_t address, uint64_t bytes);

@@ -100,7 +100,7 @@ bool Timeline::hasEnded(const OperationPtr &operation) {
   if (operation->isDone)
     host_.join(operation->clock);
   else
-    want(*operation); // A host that polls counts as waiting.
+    want(*operation); // A host that polls counts as one that waits.
   changed_.notify_all();
   return operation->isDone;
 }
@@ -147,7 +147,7 @@ OperationPtr Timeline::pick(bool isIdle) {
   if (ready.empty())
     return nullptr;
   switch (options_.timing) {
-  case Timing::Late: // The latest of those that must run.
+  case Timing::Late: // Runs the latest of the operations that are ready.
     return ready.back();
   case Timing::Seeded:
     return ready[random_() % ready.size()];

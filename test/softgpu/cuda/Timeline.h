@@ -20,11 +20,12 @@ using OperationPtr = std::shared_ptr<Operation>;
 struct Operation {
   AccessOrder::Name name;
   uint32_t chain = 0;
-  int gpu = 0;                     ///< Its number.
-  std::vector<OperationPtr> after; ///< These must have ended.
+  int gpu = 0;                     ///< Number of the GPU.
+  std::vector<OperationPtr> after; ///< Operations that must have ended before.
   /// For waits on a value and writes of one: the word, as a host address.
   uint32_t *flag = nullptr;
-  bool isReleased = false; ///< Earlier writes are visible before this one.
+  /// Whether earlier writes are visible before this one.
+  bool isReleased = false;
   /// For waits: whether the value has arrived.
   std::function<bool()> isThere;
   /// Does the work; called without any lock.
@@ -32,17 +33,19 @@ struct Operation {
   /// Runs when the operation is enqueued, unless its host memory may be in use
   /// then.
   std::function<void(Operation &)> prepare;
-  softgpu::Range hostReads, hostWrites; ///< Pinned memory that it copies.
-  bool isMapped = false; ///< That memory is mapped: kernels may write it too.
+  /// Ranges of pinned memory that the operation copies.
+  softgpu::Range hostReads, hostWrites;
+  /// Whether this memory is mapped, so that kernels may write it.
+  bool isMapped = false;
   bool isKernel = false;
-  bool isOfHost = false; ///< A host function.
+  bool isOfHost = false; ///< Whether it is a host function.
   /// An operation before it may wait for the host, so that what it reads can
   /// change.
   bool followsHost = false;
 
-  Clock clock; ///< What happened before it: initially what the host knew.
+  Clock clock; ///< What happened before; at first, what the host knew.
   Stamp stamp;
-  bool isWanted = false; ///< The host waits for it or for a successor.
+  bool isWanted = false; ///< Whether the host waits for it or for a successor.
   bool isDone = false;
   double end = 0; ///< GPU time at its end, in seconds.
 };
@@ -94,15 +97,16 @@ private:
   const Options &options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<OperationPtr> pending_; ///< In order of enqueueing.
-  std::vector<uint32_t> numbers_;     ///< Last number of each chain.
+  /// Operations in the order in which they were enqueued.
+  std::vector<OperationPtr> pending_;
+  std::vector<uint32_t> numbers_; ///< Last number of each chain.
   Clock host_;
   FlagOrder flags_;
   uint32_t chains_ = 0;
   uint64_t enqueued_ = 0;
   double now_ = 0;
   bool isRunning_ = false, ends_ = false;
-  std::thread::id runner_; ///< Thread of the running operation.
+  std::thread::id runner_; ///< Thread that executes the operation.
   std::mt19937_64 random_;
   std::thread thread_;
 };

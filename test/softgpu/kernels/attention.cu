@@ -3,7 +3,8 @@
 // F32.
 
 constexpr int kHead = 64,
-              kRow = kHead + 8; // Padded: 8 rows of a matrix in all banks.
+              // Padding puts 8 rows of a matrix into all banks.
+    kRow = kHead + 8;
 
 __device__ unsigned pack(float low, float high) {
   unsigned r;
@@ -63,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(32)
       mma(score[0], fq[d], b[0], b[1]);
       mma(score[1], fq[d], b[2], b[3]);
     }
-    for (int half = 0; half < 2; ++half) { // Rows lane / 4 and 8 below.
+    // Row lane / 4, then row lane / 4 + 8.
+    for (int half = 0; half < 2; ++half) {
       float top = most[half];
       for (int j = 0; j < 2; ++j)
         for (int e = 0; e < 2; ++e)

@@ -2,7 +2,8 @@
 // fragments by ldmatrix.
 
 constexpr int kTile = 64,
-              kDepth = 64; // A block: 64 x 64 of C, 4 warps of 32 x 32.
+              // A block computes 64 x 64 of C, with 4 warps of 32 x 32.
+    kDepth = 64;
 
 /// A row of 64 bytes is four pieces of 16. Their places depend on the row, so
 /// that 8 rows of a matrix use all 32 banks.
@@ -64,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(128)
       for (int i = 0; i < 2; ++i)
         fragments(fa[i],
                   tileA + place(warpRow + 16 * i + lane % 16, k + lane / 16));
-      for (int j = 0; j < 2; ++j) // 8 columns' two pieces, then the next 8's.
+      // Both pieces of 8 columns, then those of the next 8.
+      for (int j = 0; j < 2; ++j)
         fragments(fb[j],
                   tileB + place(warpColumn + 16 * j + lane % 8 + lane / 16 * 8,
                                 k + lane / 8 % 2));

@@ -12,7 +12,8 @@ extern "C" __global__ void __launch_bounds__(128)
   const int4 *w = weights + (long long)row * (columns / 16);
   const float *s = scales + (long long)row * (columns / 32);
   float sum = 0;
-  for (int i = lane; i < columns / 16; i += 32) { // Half a block at a time.
+  // A lane takes half a block at a time.
+  for (int i = lane; i < columns / 16; i += 32) {
     int4 a = w[i], b = x[i];
     int dot = __dp4a(a.x, b.x, 0);
     dot = __dp4a(a.y, b.y, dot);

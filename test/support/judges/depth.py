@@ -2,7 +2,7 @@
 import torch
 from torch.nn.functional import silu
 
-FIXED_EPS = 1e-6  # Of latents, and of the lengths of queries and keys.
+FIXED_EPS = 1e-6  # Epsilon of the norms of latents, and of lengths of queries and keys.
 
 
 def rms(x, weight, eps):
@@ -13,7 +13,7 @@ class KimiK3:
     """The residual stream begins anew every block of layers; what it was is kept. What a part reads is a sum of these and of the
     stream, weighted by the softmax of their products with a vector of the part, after norms without weights."""
 
-    plain_products = True  # Those with weights are x @ matrix, which rounded_activations.py sees.
+    plain_products = True  # Products with weights are x @ matrix, so that rounded_activations.py can replace them.
 
     def __init__(self, file):
         self.file, self.eps, self.heads = file, file.key("attention.layer_norm_rms_epsilon"), file.key("attention.head_count")

@@ -18,7 +18,7 @@ def _watched(values, k, dim=-1, **more):
     if dim in (-1, values.dim() - 1) and values.shape[-1] > k and values.is_floating_point():
         best = _topk(values.detach(), k + 1, -1)[0]
         gap = best[..., -2] - best[..., -1]
-        gap = gap[gap.isfinite() & (best[..., -1] > -1e30)]  # Neither among masked elements nor with one.
+        gap = gap[gap.isfinite() & (best[..., -1] > -1e30)]  # Leaves out gaps among masked elements and to them.
         if gap.numel():
             closest["router"] = min(closest.get("router", torch.inf), gap.min().item())
     return _topk(values, k, dim=dim, **more)

@@ -96,7 +96,7 @@ class DeepSeek41:
     mixers of residual streams that the sublayer behind uses; and n-grams of tokens that are hashed into tables, whose entries
     gate themselves into the streams."""
 
-    plain_products = True  # Those of experts are not, so that rounded_activations.py sees the others alone.
+    plain_products = True  # Products of experts are not x @ matrix, so that rounded_activations.py replaces only the others.
 
     def __init__(self, file):
         self.file, self.eps = file, file.key("attention.layer_norm_rms_epsilon")

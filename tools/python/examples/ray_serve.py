@@ -39,7 +39,7 @@ class PlanServer:
                 # An error of the request comes here, before the first byte.
                 generation = self.engine.stream_async(fields.pop("prompt", ""), **fields)
                 return StreamingResponse(self.pieces(generation), media_type="text/plain")
-        except ValueError as error:  # UsageError, and JSON that is none
+        except ValueError as error:  # A UsageError, or text that is not JSON.
             return JSONResponse({"error": str(error)}, 400)
         except moert.Error as error:
             return JSONResponse({"error": error.message, "remedy": error.remedy}, 503)

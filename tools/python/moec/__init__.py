@@ -36,7 +36,7 @@ def find() -> tuple[str, dict[str, str]]:
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
     packaged = os.path.join(folder, "moec")
     if os.path.exists(packaged):
-        if not os.access(packaged, os.X_OK):  # unpacked by something that keeps no modes, as Python's zipfile
+        if not os.access(packaged, os.X_OK):  # Some unpackers, such as Python's zipfile, drop file modes.
             os.chmod(packaged, 0o755)
         libraries = os.path.join(os.path.dirname(folder), "lib")
         before = os.environ.get("LD_LIBRARY_PATH")

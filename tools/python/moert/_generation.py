@@ -65,7 +65,7 @@ class Feed:
                 LIB.moert_generation_destroy(handle)
             try:
                 self._put(item)
-            except RuntimeError:  # the loop that waited for it is closed
+            except RuntimeError:  # The event loop that waited for it is closed.
                 self.cancel()
             if is_end:
                 return True

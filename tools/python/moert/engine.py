@@ -175,7 +175,7 @@ class Engine:
     def tokenize(self, text: str, *, add_bos: bool = True) -> list[int]:
         """The tokens of a text; add_bos: with the one that begins texts."""
         data, count = text.encode(), ctypes.c_size_t()
-        room = (ctypes.c_int32 * (len(data) + 8))()  # no token is shorter than a byte
+        room = (ctypes.c_int32 * (len(data) + 8))()  # A token has at least one byte.
         self._call(LIB.moert_tokenize, self._handle(), data, len(data), add_bos, room, len(room), ctypes.byref(count))
         return list(room[:count.value])
 

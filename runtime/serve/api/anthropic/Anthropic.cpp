@@ -154,7 +154,7 @@ private:
   }
 
   ReplyFacts facts_;
-  std::string_view open_; ///< The kind of the block that is open, or "".
+  std::string_view open_; ///< Kind of the block that is open, or "".
   int index_ = 0;
 };
 } // namespace

@@ -83,7 +83,7 @@ void readMessages(const Field &messages, ChatCall &call) {
 
 /// Tools that Anthropic defines and clients run: what their schemas are.
 struct TypedTool {
-  std::string_view prefix; ///< What `type` begins with; a date follows.
+  std::string_view prefix; ///< Beginning of `type`, which a date follows.
   const char *description, *schema;
 };
 constexpr TypedTool kTypedTools[] = {

@@ -30,8 +30,9 @@ std::optional<Json> runOf(const Exchange &exchange) {
 /// What a run of a request begins with.
 struct RunStart {
   Json run;
-  std::vector<StoredObject> before; ///< A thread and messages, to be stored.
-  std::string events;               ///< Of these.
+  /// A thread and messages that are stored first.
+  std::vector<StoredObject> before;
+  std::string events; ///< Text of the events about them.
   bool streams = false;
 };
 

@@ -67,15 +67,15 @@ private:
   std::shared_ptr<ApiContext> context_;
   std::string owner_;
 
-  std::mutex mutex_; ///< Guards all below.
+  std::mutex mutex_; ///< Guards all members below.
   Json run_;
-  std::shared_ptr<HttpAnswer> stream_; ///< Null: nobody listens.
+  std::shared_ptr<HttpAnswer> stream_; ///< Null if nobody listens.
   ReplyFacts facts_;
   std::function<void()> gone_;
   bool isOver_ = false;
-  Json message_, messageStep_; ///< Null: no message is open.
-  std::string text_;           ///< Of the open message.
-  Json callStep_;              ///< Null: there are no calls.
+  Json message_, messageStep_; ///< Null if no message is open.
+  std::string text_;           ///< Text of the open message.
+  Json callStep_;              ///< Null if there are no calls.
 };
 
 /// The event of a run, a step, a message or a thread that has reached a state.

@@ -14,7 +14,7 @@ namespace {
 /// between them.
 std::vector<MessageParts> conversation(const std::vector<StoredObject> &items) {
   std::vector<MessageParts> list;
-  std::string lastRun; // Of the last message, if it is an assistant's.
+  std::string lastRun; // Run of the last message, if the assistant wrote it.
   for (const StoredObject &item : items) {
     Json json = Json::parse(item.body);
     if (item.kind == "message") {

@@ -163,7 +163,7 @@ private:
   }
 
   ReplyFacts facts_;
-  std::vector<CompletionFacts> completions_; ///< One for each choice.
+  std::vector<CompletionFacts> completions_; ///< One entry for each choice.
   std::vector<int32_t> sentTokens_;
   std::vector<std::string> responseFields_;
   bool returnsTokens_, hasLogprobs_;

@@ -20,7 +20,7 @@ struct GenerateRequest {
   bool isRaw = false;
   /// What an earlier answer gave as its context.
   std::vector<int32_t> context;
-  bool isEmpty = false; ///< It asks for the model to be loaded, or unloaded.
+  bool isEmpty = false; ///< Whether it only asks to load or unload the model.
   ModelHost::KeepTime keep;
 };
 

@@ -12,7 +12,7 @@ namespace {
 struct ChatRequest {
   ChatCall call;
   bool includesUsage = false;
-  bool hasFunctions = false; ///< As readOpenAiChat() returns.
+  bool hasFunctions = false; ///< Result of readOpenAiChat().
 };
 
 bool isCustom(const ReplyFacts &facts, const ToolCall &call) {

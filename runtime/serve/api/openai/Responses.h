@@ -51,10 +51,11 @@ nlohmann::ordered_json newItems(nlohmann::ordered_json input,
 /// A request for a response, with what its answer repeats.
 struct ResponseRequest {
   ChatCall call;
-  nlohmann::ordered_json echoed; ///< Fields of the request, as they came.
-  std::string previousId;        ///< "": a new conversation.
-  std::string conversation;      ///< That it belongs to; "": none.
-  nlohmann::ordered_json input;  ///< The items of the request.
+  /// Fields of the request that the answer repeats.
+  nlohmann::ordered_json echoed;
+  std::string previousId;       ///< "" for a new conversation.
+  std::string conversation;     ///< Conversation of the response; "": none.
+  nlohmann::ordered_json input; ///< The items of the request.
   bool isKept = true;
 };
 

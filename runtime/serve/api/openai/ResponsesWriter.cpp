@@ -320,9 +320,9 @@ private:
   ResponseFinished finished_;
   Json output_ = Json::array(); ///< Items that are complete.
   Open open_ = Open::Nothing;
-  std::string text_;                   ///< Of the open item.
-  std::vector<TokenLogprob> logprobs_; ///< Likewise.
-  ToolCall call_; ///< The open one; its arguments are in text_.
+  std::string text_;                   ///< Text of the open item.
+  std::vector<TokenLogprob> logprobs_; ///< Probabilities of the open item.
+  ToolCall call_; ///< The open call, whose arguments are in text_.
   int sequence_ = 0;
 };
 } // namespace
