@@ -49,7 +49,7 @@ private:
   int64_t stride(Name name, int64_t rows = 1) const {
     return rows > 0 ? o.cols(name) * o.rowsPerToken(name) / rows : 0;
   }
-  /// The same for bytes, in any encoding.
+  /// Returns the stride in bytes, for rows of any encoding.
   int64_t byteStride(Name name, int64_t rows = 1) const {
     return isA8(o.encoding(name))
                ? encodedRowBytes(o.encoding(name), o.cols(name))

@@ -14,7 +14,7 @@ struct FeedForward {
   RoutedExperts experts;
   int64_t inner = 0; ///< Rows of a dense FFN's gate and up.
   bool gated = true; ///< Whether a dense FFN has a gate.
-  /// Of a dense FFN.
+  /// Activation of a dense FFN.
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
   double limit = 0; ///< Limit of gate and up of a dense FFN; 0: none.
   bool clampsActivated = false; ///< See RoutedExperts.

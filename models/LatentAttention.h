@@ -47,8 +47,8 @@ buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      mlir::Value queries, mlir::Value chosen = {},
                      int64_t pool = 1);
 
-/// The same for all positions, with the low-rank factor of queries if they have
-/// one.
+/// Builds attention to all positions, with the low-rank factor of queries if
+/// there is one.
 moert::StatusOr<mlir::Value>
 buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      int64_t layer, const std::string &block, mlir::Value x);

@@ -130,7 +130,7 @@ public:
                                           int64_t length) {
     return reshaped(tensor, {length});
   }
-  /// Likewise [count, length] vectors.
+  /// Loads [count, length] vectors in the same way.
   moert::StatusOr<mlir::Value> flatVectors(const std::string &tensor,
                                            int64_t count, int64_t length) {
     return reshaped(tensor, {count, length});

@@ -179,7 +179,8 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
                           /*squares=*/true, "_shexp");
   int64_t inner =
       config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
-  // Some writers' key is the width of one of several shared experts.
+  // Some writers store the width of a single shared expert, although there are
+  // several.
   if (gate && int64_t(gate->shape[1]) == config.shared * config.sharedInner)
     inner = int64_t(gate->shape[1]);
   MOE_ASSIGN_OR_RETURN(

@@ -62,7 +62,7 @@ struct TransformerTraits {
 
 struct Transformer {
   Decoder decoder;
-  /// Of each layer; without kvHeads if the layer has a state instead.
+  /// Attention of each layer; without kvHeads if the layer has a state instead.
   std::vector<GroupedAttention> attention;
   std::vector<FeedForward> feedForward; ///< One for each layer.
   /// Returns the blocks that a layer attends to, for normed rows; null: every

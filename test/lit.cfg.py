@@ -47,7 +47,7 @@ if isa:
 config.environment["PATH"] = os.pathsep.join(
     [config.tools_dir, config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", ""), "/usr/sbin"])
 
-# Where moec keeps its measurements of this machine: measured once per build.
+# Folder where moec keeps its measurements of this machine: they are made once per build.
 config.environment["XDG_CACHE_HOME"] = config.build_dir + "/cache"
 native = f"native-{isa}.json" if isa else "native.json"
 
@@ -154,7 +154,7 @@ if lit_config.params.get("nightly"):
     if {"xllamacpp", "api-clients"} & config.available_features:
         config.available_features.update(filter(fetches, ("smollm2", "gemma3")))
 
-# Where there may be a GPU, what is measured depends on it.
+# If there may be a GPU, the measurements depend on it.
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 
@@ -207,7 +207,7 @@ config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
     ("%build", config.build_dir),
-    # This program, for the test of a format of tests.
+    # lit itself, for the test of a format of tests.
     ("%lit", os.path.dirname(lit.__path__[0]) + "/lit.py"),
     ("%fetched", config.build_dir + "/fetched"),
     # Models drawn from recipes, archives unpacked, and links to tracked files: see test/data/CMakeLists.txt.

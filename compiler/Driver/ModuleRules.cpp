@@ -266,7 +266,8 @@ private:
   int64_t layers = 0;
   /// What each rule does.
   std::vector<RuleUse> uses;
-  /// By name and kind, and whether it holds tensors itself.
+  /// Index of the rule of each module; the key is its name, its kind, and
+  /// whether it holds tensors itself.
   std::map<std::tuple<std::string, ModuleKind, bool>, std::optional<size_t>>
       ruleOfModule;
   std::vector<Module> modules; ///< Sorted by the first tensor of each module.

@@ -117,7 +117,7 @@ std::string placedRules(ModuleOp module) {
   auto add = [&](StringAttr part, const std::map<int64_t, Placed> &layers) {
     // Some layers may have no slice of this part.
     size_t all = std::max(layers.size(), parts.lookup(part).size());
-    // By phase ("" for all): layers by device.
+    // Layers of each device, for each phase ("" for all phases).
     std::map<std::string, std::map<std::string, std::vector<int64_t>>> rules;
     for (const auto &[layer, placed] : layers) {
       std::string device = placed.device();

@@ -27,7 +27,8 @@ struct NearRequest {
 /// change. Adds no command if it would have to read a stream again.
 moert::Status withRequest(moert::Status failure, const NearRequest &near);
 
-/// Also appends the suggestion's text to the message, after `joint`.
+/// This function also appends the suggestion's text to the message, after
+/// `joint`.
 moert::Status suggestRequest(moert::Status failure, const NearRequest &near,
                              std::string_view joint = "; ");
 

@@ -26,7 +26,7 @@ struct RouterProfile {
   /// Experts per token by layer, 0 for a layer without a router. No layer drops
   /// more of its gate mass than the given fraction.
   std::vector<int64_t> counts;
-  /// By layer, the fraction of tokens that select each expert.
+  /// For each layer, the fraction of tokens that select each expert.
   std::map<int64_t, std::vector<float>> frequencies;
 };
 

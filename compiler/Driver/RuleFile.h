@@ -45,7 +45,7 @@ struct FileRule {
   std::optional<mlir::moe::NamePattern> name;
   std::string nameText;
   std::string className; ///< Name of the module's class; "": any class.
-  /// Of the class; none for any class and for an unknown one.
+  /// Kind of the class; absent for any class and for an unknown one.
   std::optional<ModuleKind> kind;
   /// "" lets placement choose.
   NamedDevice device, prefillDevice;
@@ -59,7 +59,8 @@ struct RuleFile {
   };
 
   std::vector<FileRule> rules;
-  /// By the first layer there: what no rule places is on that device.
+  /// Devices of the layers that no rule places; the key is the first layer of a
+  /// range.
   std::map<int64_t, Transfer> transfers;
   /// Tokens of a prompt from which on layers are to be streamed to a GPU, and
   /// where that is; 0: not said.

@@ -18,12 +18,12 @@
 
 namespace moec {
 
-/// Where a compilation writes.
+/// The files that a compilation writes.
 struct PairPaths {
   /// Path of the plan; if that is a symbolic link, of the link's target. "" for
   /// standard output and other streams.
   std::string plan;
-  /// The same for the weights; "" if the plan goes to a stream and no file was
+  /// Path of the weights; "" if the plan goes to a stream and no file was
   /// named.
   std::string weights;
   /// Path of the weights as the plan records it: relative to the plan's folder

@@ -188,7 +188,7 @@ private:
     SmallVector<Attribute> all;
     for (const fb::Rejected *each : entriesOf(rejected))
       all.push_back([&]<size_t... I>(std::index_sequence<I...>) {
-        // Its parts are in the order of the fields.
+        // The parts of the attribute are in the order of the fields.
         return plan::RejectedAttr::get(builder.getContext(),
                                        attributeOf(each->get_field<I>())...);
       }(std::make_index_sequence<fb::Rejected::Traits::fields_number>()));

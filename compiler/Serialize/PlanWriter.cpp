@@ -197,7 +197,7 @@ private:
       } else if constexpr (std::is_same_v<Element, Offset<fb::Rejected>>) {
         std::vector<Element> tables;
         for (Attribute each : cast<ArrayAttr>(attribute)) {
-          // Its parts are in the order of the fields.
+          // The parts of the attribute are in the order of the fields.
           SmallVector<Attribute> parts;
           each.walkImmediateSubElements(
               [&](Attribute part) { parts.push_back(part); },
@@ -263,7 +263,7 @@ private:
   }
 
   plan::ProgramOp program;
-  /// Of table entries and events, by their values.
+  /// Indices of table entries and events; the keys are their values.
   llvm::DenseMap<Value, uint32_t> index;
   llvm::MapVector<StringRef, uint32_t> kernels;
   /// Holds one table at a time.

@@ -75,8 +75,8 @@ struct Product {
 /// What one instruction of an op does in a step.
 struct InstructionWork {
   SmallVector<Product, 1> products = {};
-  /// Where tokens choose the products' matrices; `rows` of each product is then
-  /// a mean.
+  /// The matrices from which tokens choose, if they do; `rows` of each product
+  /// is then a mean.
   Choices choices = {};
   double ops = 0; ///< FLOPs besides the products.
   /// Bytes of weights other than the products' matrices.

@@ -98,7 +98,7 @@ def Moe_LabelAttr : Moe_Attr<"Label", "label"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     static constexpr int64_t kNoLayer = -1;
-    /// As GGUF names tensors.
+    /// Returns the name in the form of GGUF's tensor names.
     std::string text() const;
     std::optional<int64_t> layer() const {
       return getLayer() == kNoLayer ? std::nullopt : std::optional(getLayer());

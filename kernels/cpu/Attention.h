@@ -117,7 +117,7 @@ private:
   int64_t begin = 0;
 };
 
-/// Like FloatGroup, for a Q8_0 cache, with integer products.
+/// Does the work of FloatGroup for a Q8_0 cache, with integer products.
 template <class S> class Q8HeadGroup {
 public:
   static constexpr int64_t kRows = kQ8Group;

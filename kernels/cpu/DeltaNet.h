@@ -129,7 +129,7 @@ void gateChannels(const DeltaGatesArgs &a, int64_t t, int64_t head) {
   });
 }
 
-/// Those of heads are computed in double: they are only a few numbers per
+/// The gates of heads are computed in double: they are only a few numbers per
 /// token.
 template <class S>
 void run(const DeltaGatesArgs &a, const Step &step, const Worker &worker) {

@@ -218,7 +218,7 @@ private:
   float *alpha, *mostOf, *sumOf; ///< [columns]
 };
 
-/// Like FloatSplit, for a Q8_0 cache, with integer products.
+/// Does the work of FloatSplit for a Q8_0 cache, with integer products.
 template <class S> class Q8Split {
 public:
   static constexpr bool kRowsOnce = false; ///< See FloatSplit.

@@ -239,7 +239,7 @@ public:
     int64_t seen = entriesSeen(position, a.ratio);
     if (seen > 0) {
       const RingCache rows = {a.entries, s.pages};
-      // Of entry `entry`.
+      // Takes the row of entry `entry`.
       auto takeEntry = [&](int64_t entry) {
         take(rows, (entry + 1) * a.ratio - 1);
       };

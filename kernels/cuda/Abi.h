@@ -285,7 +285,7 @@ struct SparseSplitsArgs : SparseAttentionArgs {
   float *spans;
   int splits;
 };
-/// The same of BlockAttention.
+/// Arguments of BlockAttention's splits.
 struct BlockSplitsArgs : BlockAttentionArgs {
   float *spans;
   int splits;

@@ -32,7 +32,7 @@ MOE_DEVICE void copyAsync(u32 to, const void *from) {
                : "memory");
 #endif
 }
-/// The same for four or eight bytes, which pass through L1 (ca).
+/// Copies four or eight bytes asynchronously; they pass through L1 (ca).
 template <int Bytes> MOE_DEVICE void copyFew(u32 to, const void *from) {
   static_assert(Bytes == 4 || Bytes == 8);
 #if __CUDA_ARCH__ >= 800

@@ -90,7 +90,7 @@ MOE_DEVICE void copyKeys(u8 *tile, int group, int thread,
                          a.kv.rowStride, thread, seen.begin - from.position,
                          seen.end - from.position);
 }
-/// The same of values.
+/// Copies values in the same way.
 MOE_DEVICE void copyValues(u8 *tile, int group, int thread,
                            const AttentionArgs &a, int kvHead,
                            const Group &from, const Span &seen) {

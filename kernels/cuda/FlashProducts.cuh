@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-/// Has the registers of operands final here, before a fence: a compiler would
-/// move them later.
+/// Makes the compiler finish the registers of operands here, before a fence; it
+/// would move the instructions behind it.
 template <int Count> MOE_DEVICE void keepOperands(u32 (&x)[Count][4]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i)

@@ -162,8 +162,7 @@ MOE_FUSED uint3 at(const PieceShape &p, Tile tile, int axis, u32 i) {
     file::piece(f.a##i, uint3{threadIdx.x, 0, 0}, index,                       \
                 uint3{f.shape.shape[i].threads, 1, 1},                         \
                 fused::gridOf(f.shape.shape[i]));
-/// The same for a piece whose blocks are single warps: the calling warp
-/// executes it.
+/// Defines a piece whose blocks are single warps: the calling warp executes it.
 #define MOE_AS_WARP(i, file, index)                                            \
   file::piece(f.a##i, uint3{fused::lane(), 0, 0}, index, uint3{32, 1, 1},      \
               fused::gridOf(f.shape.shape[i]));

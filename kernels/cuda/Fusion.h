@@ -59,14 +59,14 @@ struct Fusion {
   static constexpr Fusion warps() {
     return {.kind = PieceSpec::Kind::Warps, .anyThreads = true};
   }
-  /// It may follow a product of `columns` columns, tile by tile.
+  /// A kernel that may follow a product of `columns` columns, tile by tile.
   static constexpr Fusion warpsOfTiles(int64_t columns, int64_t tile) {
     return {.kind = PieceSpec::Kind::Warps,
             .anyThreads = true,
             .followedColumns = columns,
             .tileColumns = tile};
   }
-  /// It combines KV splits, a head in each warp along y.
+  /// A kernel that combines KV splits, a head in each warp along y.
   static constexpr Fusion warpsOfHeads(int64_t heads) {
     return {.kind = PieceSpec::Kind::Warps,
             .anyThreads = true,

@@ -202,7 +202,7 @@ MOE_DEVICE void copyScales(u32 sources, int first, int units) {
   u32 own = sources + 8 * tid;
   first = min(first, (units - 1) / kStageUnits * kStageUnits);
   if (int t = scaleRow(tid); t >= 0) {
-    // Both units by one copy, unless the second may be missing.
+    // One copy brings both units, unless the second may be missing.
     constexpr int kBytes = kIsRagged ? 4 : 8;
 #pragma unroll
     for (int k = 0; k < kActNumbers; ++k) {

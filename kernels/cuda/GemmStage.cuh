@@ -61,7 +61,7 @@ struct Stage {
 #endif
 };
 
-/// Where a member of `Stage` or `Sources` begins.
+/// Offset of a member of `Stage` or `Sources`.
 #define MOE_AT(Struct, member) u32(u64(&((const Struct *)0)->member))
 
 /// The place of sixteen bytes with number `i` of row `t` in a stage's acts.

@@ -181,7 +181,7 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
 }
 
 #if MOE_FORMAT == MOE_Q4_K
-/// There is eightAt().
+/// Says that eightAt() is defined.
 #define MOE_EIGHT
 /// Decodes the eight elements from column `col` on, a multiple of eight, which
 /// share their scales. 24 bytes are loaded together: the row begins at a

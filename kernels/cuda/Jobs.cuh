@@ -78,7 +78,8 @@ MOE_DEVICE Job findJob(const GemmArgs &a, const uint3 blockIdx) {
 #endif
 }
 
-/// Where row `i` of the job is read, and where its results are written.
+/// Addresses from which row `i` of the job is read, and to which its results
+/// are written.
 MOE_DEVICE const u8 *actRow(const GemmArgs &a, const Job &job, int i) {
 #if MOE_JOBS == MOE_EXPERTS
   int slot = a.slots[job.first + i];

@@ -262,7 +262,8 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
   // Fewer barriers, where stages fit.
   if (p.format != Format::F32 && s.slices == 1)
     s.stepCols = 64;
-  // Of F32, two blocks of two stages are better than one of three.
+  // For F32 weights, two blocks of two stages are better than one block of
+  // three stages.
   const int64_t shared = multiprocessorOf(context.arch).sharedBytes;
   auto fitsTwice = [&](int64_t stages) {
     return 2 * (stages * s.stageBytes(p) + 1024) <= shared;

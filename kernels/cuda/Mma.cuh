@@ -47,7 +47,7 @@ MOE_DEVICE void mma16(int *d, u32 a0, u32 a1, u32 b, const int *start) {
 #endif
 }
 
-/// The same with 32 columns of a.
+/// Multiplies 32 columns of a.
 MOE_DEVICE void mma32(int *d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1,
                       const int *start) {
 #if __CUDA_ARCH__ < 800

@@ -385,7 +385,8 @@ MOE_DEVICE float byteOf(u32 word, int i, int zero) {
   return __int_as_float(int(__byte_perm(word, 0x4b000000, 0x7440 + i))) -
          (8388608.0f + zero);
 }
-/// The same for a pair of words with two bytes per row.
+/// Returns byte `half` of the two that a row has in a pair of words, minus
+/// `zero`.
 MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
   return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
 }

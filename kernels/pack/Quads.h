@@ -42,7 +42,8 @@ template <> struct Quads<BlockQ4_1> : NibbleQuads<0, 1> {};
 template <> struct Quads<BlockIQ4_NL> : NibbleQuads<2, 0> {};
 template <> struct Quads<BlockMXFP4> : NibbleQuads<1, 0> {};
 
-/// As NibbleQuads, with the fifth bits of all elements in word `High`.
+/// Does the work of NibbleQuads, with the fifth bits of all elements in word
+/// `High`.
 template <int Start, int High> struct FiveBitQuads {
   static constexpr int kFirst = Start;
   template <class W> MOE_INLINE static auto code(const W &w, int g) {

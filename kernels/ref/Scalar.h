@@ -59,7 +59,8 @@ struct Simd {
   static Vec sub(Vec a, Vec b) { return a - b; }
   static Vec mul(Vec a, Vec b) { return a * b; }
   static Vec div(Vec a, Vec b) { return a / b; }
-  /// Like the vector instructions: the second operand if either is NaN.
+  /// Returns what the vector instructions return: the second operand if either
+  /// is NaN.
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
   static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }

@@ -46,7 +46,7 @@ int64_t kvRowsOf(ModuleOp module, int64_t context);
 constexpr int64_t stateRowsOf(int64_t sequences) {
   return sequences + 2 + sequences / 4;
 }
-/// The same for the most sequences of any phase of the module.
+/// Returns the rows for the most sequences of any phase of the module.
 int64_t stateRowsOf(ModuleOp module);
 /// The layers whose caches and states an op appends to, reads or updates.
 /// Caches that some op uses together have to be on one device, and so have

@@ -17,7 +17,7 @@ namespace moert {
 
 class Deadline {
 public:
-  /// Never passes.
+  /// A deadline that never passes.
   Deadline() = default;
   /// Passes after `time` from now; never if that is 0.
   explicit Deadline(std::chrono::milliseconds time);

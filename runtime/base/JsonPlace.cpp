@@ -310,7 +310,7 @@ private:
   struct Open {
     Json *value;
     size_t member = 0; ///< The member whose value comes next.
-    /// Of an object with many members.
+    /// Indices of members by name; used if an object has many.
     std::unordered_map<std::string, size_t> indices = {};
     size_t room = 0; ///< Number of list items whose memory is counted.
   };

@@ -24,7 +24,7 @@ struct NodeBytes {
 /// Sorts extents and unites those that overlap or touch.
 std::vector<Extent> united(std::vector<Extent> extents);
 
-/// Where and how pieces are filled.
+/// The places that are filled, and how.
 struct NodePlaces {
   /// Ascending and disjoint; they go to the memory of their nodes.
   std::span<const NodeBytes> parts = {};

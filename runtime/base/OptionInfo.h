@@ -32,17 +32,17 @@ enum class OptionKind : uint8_t {
 /// How an option of moec compile is used beyond its parser; bits of
 /// OptionInfo::use.
 enum OptionUse : unsigned {
-  /// It shapes the plan: the plan file records it, and commands that make the
-  /// plan again have it.
+  /// The option shapes the plan: the plan file records it, and commands that
+  /// make the plan again have it.
   kRecorded = 1,
   /// moec plan has it, too: it affects what fits and the predicted speed.
   kPredicts = 2,
-  /// It is about the devices of one machine: commands for another machine do
-  /// not have it.
+  /// The option is about the devices of one machine: commands for another
+  /// machine do not have it.
   kOfMachine = 4,
   /// --emit moe, which writes the model as imported, refuses it.
   kNotForGraph = 8,
-  /// It only affects plan files: an --emit that writes text refuses it.
+  /// The option only affects plan files: an --emit that writes text refuses it.
   kOfPlanFile = 16,
 };
 

@@ -137,7 +137,7 @@ void endBySignal(int signal) {
   action.sa_handler = SIG_DFL;
   ::sigaction(signal, &action, nullptr);
   (void)::raise(signal);
-  // It waits while it is blocked, as it is in its handler.
+  // The signal stays pending while it is blocked, as it is in its handler.
   sigset_t own;
   ::sigemptyset(&own);
   ::sigaddset(&own, signal);

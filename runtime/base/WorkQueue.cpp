@@ -81,7 +81,7 @@ WorkQueue::Clients::iterator WorkQueue::next() {
 }
 
 WorkQueue::Job WorkQueue::take(Client &client) {
-  // Of both kinds, what came first.
+  // Takes the job that came first, whether it is large or small.
   const bool takesLarge =
       mayRunLarge(client) &&
       (client.small.empty() ||

@@ -42,7 +42,7 @@ public:
   };
 
   explicit WorkQueue(Limits limits);
-  /// As stop().
+  /// Does what stop() does.
   ~WorkQueue();
 
   /// Returns whether there is room for one more job of this client.

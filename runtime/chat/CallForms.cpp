@@ -129,7 +129,7 @@ std::optional<ToolFormat> jsonForm(const CallSamples &samples) {
   return form;
 }
 
-/// Where names and arguments of a text stand that has them in this order.
+/// Ranges of the name and the arguments in a text that has them in this order.
 struct Place {
   Span name, body;
 };

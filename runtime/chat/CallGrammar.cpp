@@ -226,8 +226,8 @@ StatusOr<Series> CallGrammar::parameters(const Tool &tool, bool hasOthers,
                              std::find(required.begin(), required.end(),
                                        Json(name)) != required.end());
   }
-  // As for JSON: a schema without properties is open, one with them if it says
-  // so.
+  // The rule is that of JSON calls: a schema without properties is open, and
+  // one with properties if it says so.
   auto more = schema.find("additionalProperties");
   const bool isOpen = more == schema.end() ? !isListed : *more != false;
   if (isOpen && hasOthers) {
@@ -249,7 +249,7 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
   MOE_ASSIGN_OR_RETURN(
       Series all,
       parameters(tool, form.closeOf("x") == form.closeOf("y"), make));
-  // Some leave a line for parameters that are not there.
+  // Some templates leave a line for parameters that are not there.
   const std::string &before =
       all.entries.empty() ? form.nameClose : form.parameterClose;
   return grammar_.sequence({grammar_.series(std::move(all)),

@@ -27,7 +27,7 @@ struct ConstraintVocabulary {
   std::shared_ptr<MatcherPool> matchers;
 };
 
-/// Not for several threads.
+/// An object must not be used by several threads at the same time.
 class Constraint {
 public:
   Constraint(std::shared_ptr<const Automaton> grammar,

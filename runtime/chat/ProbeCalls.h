@@ -45,7 +45,8 @@ struct CallSamples {
   const WrittenCalls &most() const { return two ? *two : one; }
 };
 
-/// Has a template write calls. What is referred to must outlive it.
+/// Makes a template write calls. The constructor's arguments must outlive the
+/// object.
 class CallWriter {
 public:
   CallWriter(const RenderVariables &render, const Tokenizer &tokenizer,

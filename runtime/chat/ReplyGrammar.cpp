@@ -206,7 +206,7 @@ private:
       return grammar_.sequence({to, mark(channels().body)});
     const ExprId others =
         grammar_.repeat(grammar_.choice({anyChannel(), type()}), 0, 3);
-    // Some say it twice: before the channel and behind it.
+    // Some models write the receiver twice: before the channel and behind it.
     const ExprId again = grammar_.optional(grammar_.sequence({to, others}));
     return grammar_.sequence(
         {others, to, others, again, mark(channels().body)});

@@ -83,7 +83,7 @@ std::string replyKey(const ReplyWish &wish) {
           reasoningEnd, answerBegin, answerEnds, channels.has_value());
   if (channels)
     key.add(*channels);
-  // Of the prompt, what it has begun.
+  // Only what the prompt has begun matters, not its text.
   key.add(speech->isInside(prompt), speech->begunMark(prompt),
           speech->hasBegunMessage(prompt), tools != nullptr);
   if (tools)

@@ -79,7 +79,7 @@ private:
     if (variables.is_object())
       all.update(variables);
     auto text = render_(all);
-    // Some templates count on a list of tools.
+    // Some templates fail without a list of tools.
     if (!text) {
       all["tools"] = Json::array();
       text = render_(all);
@@ -201,7 +201,8 @@ private:
     return false;
   }
 
-  /// By what stands before a reasoning, and between it and the answer.
+  /// Finds the marks from the texts before the reasoning, and between it and
+  /// the answer.
   bool fromParts(std::string_view before, std::string_view between) {
     const std::vector<std::string_view> atoms = atomsOf(withoutBlanks(between));
     if (atoms.empty())
@@ -276,7 +277,8 @@ private:
         set(opener, end);
         return true;
       }
-      // Other pairs: what the switch adds, of which the last mark is the end.
+      // Then other pairs: the last mark of the text that the switch adds is the
+      // end.
       const std::string_view added = withoutBlanks(
           std::string_view(text).substr(commonBegin(text, on).size()));
       if (text != on && added.size() > end.size() && end.size() > 2 &&

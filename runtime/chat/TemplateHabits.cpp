@@ -171,7 +171,8 @@ void Probe::findCalls() {
   if (!habits_.takesCalls)
     return;
 
-  // As a model writes them that is cut off.
+  // These are the arguments of a call that was cut off while the model wrote
+  // it.
   Json broken = calls({1});
   broken["tool_calls"][0]["function"]["arguments"] =
       std::string("{\"") + kKey + "\": \"" + kWords[1];
@@ -179,7 +180,8 @@ void Probe::findCalls() {
 
   Json beside = calls({2});
   beside["content"] = content(1);
-  // Some take the text for a thought, and leave it out of earlier turns.
+  // Some templates take the text for reasoning, and leave it out of earlier
+  // turns.
   habits_.takesTextBesideCall =
       takes({user(0), beside, result(3)}, 4) &&
       takes({user(0), beside, result(3), assistant(4), user(5)}, 6);
@@ -269,7 +271,7 @@ TemplateHabits Probe::habits() {
   habits_.takesAssistantsInARow =
       takes({user(0), assistant(1), assistant(2), user(3)}, 4);
   findCalls();
-  // Some take the first message for the user's, whoever says it.
+  // Some templates treat the first message as the user's, whatever its role is.
   if (habits_.takesCalls && !takes({calls({0}), result(1), user(2)}, 3))
     habits_.takesAssistantFirst = false;
   findReasoningNames();

@@ -78,8 +78,8 @@ bool ToolCallParser::fail(std::string_view what) {
 bool ToolCallParser::failOrText(std::string_view what) {
   if (!isTentative_ || hasBegun_)
     return fail(what);
-  // Another form may begin with the same mark. What follows the mark may have a
-  // call, too.
+  // Another form may begin with the same mark, and the text after the mark may
+  // contain a call.
   held_.insert(0, seen_.substr(markBytes_));
   seen_.resize(markBytes_);
   const std::string_view mark = withoutBlanks(seen_);

@@ -155,10 +155,10 @@ private:
   KeywordScanner keywords_;
   std::string name_;
   bool hasBegun_ = false;
-  /// Of Json: a member of the object, and arguments that came before the name.
+  /// For Json: a member of the object, and arguments that came before the name.
   std::string key_, piece_, earlyArguments_, id_;
   bool hasArguments_ = false;
-  /// Of Tagged: the current parameter.
+  /// For Tagged: the current parameter.
   std::string parameter_, attributes_;
   std::string valueClose_; ///< Text that ends the parameter's value.
   size_t parameters_ = 0;

@@ -56,12 +56,12 @@ struct ToolFormat {
   /// stand before valueOpen. In parameterClose, kKey stands for the name.
   std::string parameterOpen = {}, parameterNameClose = {};
   std::string valueOpen = {}, parameterClose = {};
-  /// Of Tagged: around a value that is text, where a model may write it so
-  /// ("<![CDATA[").
+  /// For Tagged: marks around a value that is text, where a model may write it
+  /// so ("<![CDATA[").
   std::string textOpen = {}, textClose = {};
-  /// Of Tagged: the attributes of a value, by its JSON type.
+  /// For Tagged: the attributes of a value, by its JSON type.
   std::map<std::string, std::string> typeAttributes = {};
-  /// Of Tagged: what values that are no strings are written as.
+  /// For Tagged: how values that are no strings are written.
   enum class Values {
     Json,
     Python, ///< Values are Python's literals (ValueText.h), or JSON.

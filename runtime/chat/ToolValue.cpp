@@ -194,7 +194,7 @@ std::string valueJson(const Json &schema, const Json &root,
   const std::string asText = "\"" + jsonEscaped(text) + "\"";
   if (allowed.isText())
     return asText;
-  // Where constants are all that is allowed, the text of one is that.
+  // If only constants are allowed, a text that is equal to one stands for it.
   if (!allowed.values.empty())
     if (auto value = written(allowed, asText))
       return *value;

@@ -234,7 +234,8 @@ const Json &memberOf(const Json &schema, const std::string &name) {
   return name == "item" && items != schema.end() ? *items : none;
 }
 
-/// Where the mark `close` stands that belongs to an `open` before `from`.
+/// Returns the position of the mark `close` that belongs to an `open` before
+/// `from`.
 size_t closeOf(std::string_view text, std::string_view open,
                std::string_view close, size_t from) {
   for (size_t inside = 0;;) {

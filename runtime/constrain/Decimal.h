@@ -35,7 +35,7 @@ struct Decimal {
   bool isInteger() const; ///< Always false with hasMore.
   /// The exponent of ten of the first digit: 0 for 1 to 9. Of no use for zero.
   int magnitude() const;
-  /// The same without zeros at the end.
+  /// Returns the number without zeros at the end.
   Decimal trimmed() const;
   /// Which amount, of any sign, is larger.
   static std::strong_ordering compareAmounts(const Decimal &a,
@@ -52,7 +52,7 @@ Decimal::Digits powerOfTen(int exponent); ///< For exponents 0 to 38.
 /// Whether the number of a JSON text, of any length, is a multiple of a divisor
 /// above 0 with fewer than 2^64 units of its last digit.
 bool isMultiple(std::string_view number, const Decimal &divisor);
-/// The same of a number; false if it has more digits.
+/// Whether a number is a multiple of the divisor; false if it has more digits.
 bool isMultiple(const Decimal &number, const Decimal &divisor);
 
 } // namespace moert

@@ -36,7 +36,7 @@ inline constexpr int32_t kMaxRepetitions = 4096;
 /// describe. Immutable; threads may share it.
 class TextCheck {
 public:
-  /// Where the text begins that is looked at.
+  /// The place where the text begins that is checked.
   enum class Scope : uint8_t {
     Own,      ///< At the beginning of the expression.
     Enclosing ///< At the beginning of the next enclosing check.
@@ -125,7 +125,8 @@ struct Series {
   /// a variant, a name in the list of which it has no entry may come, too.
   std::vector<std::vector<int32_t>> variantsOfRest = {};
   std::vector<ExprId> restAfterName = {};
-  /// By variant: the numbers of the names that it needs. Empty: there are none.
+  /// For each variant: the numbers of the names that it needs. Empty: there are
+  /// none.
   std::vector<std::vector<int32_t>> neededNames = {};
 };
 

@@ -51,7 +51,8 @@ struct MatcherLimits {
   uint64_t work = 1'000'000'000, workPerToken = 5'000'000;
 };
 
-/// Not shared between threads. Grammar and vocabulary are, and must not change.
+/// A matcher must not be shared between threads. Grammar and vocabulary may be
+/// shared, and must not change.
 class Matcher {
 public:
   /// Matchers of one vocabulary may share a library, also between threads.
@@ -257,7 +258,7 @@ private:
   /// One for each scanner, or null.
   std::vector<std::shared_ptr<LearntScan>> scans_;
   std::vector<LearntScan *> learningScans_;
-  /// Of checks whose text ends with a bracket, for the next token.
+  /// Verdicts of checks whose text ends with a bracket, for the next token.
   std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;
   Mask textualMask_; ///< Mask of the present position, if the text decides it.

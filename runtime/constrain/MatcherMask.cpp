@@ -79,7 +79,7 @@ bool Matcher::walk(Job &job, uint64_t until) {
         isList ? job.table->leaving[job.index].shared : entry.shared;
     ++work_;
     if (shared >= job.dead) {
-      // Those that come before nextApart share as many bytes.
+      // The entries up to nextApart share as many bytes.
       job.index = isList ? job.index + 1 : entry.nextApart;
       continue;
     }
@@ -124,7 +124,8 @@ bool Matcher::makeTable(Job &job, uint64_t until) {
     const TokenTrie::Entry &entry = entries[job.index++];
     ++work_;
     if (entry.shared >= job.dead) {
-      // Those that are left out share more than the one that follows them.
+      // Entries that were left out share more bytes than the one that follows
+      // them.
       if (deadHasLeft)
         mayLeave(entry);
       else

@@ -29,7 +29,7 @@ constexpr int kMostExponentDigits = 3;
 /// Powers of ten of the first digits of doubles that are neither zero nor
 /// infinite.
 constexpr int kLeastPower = -307, kMostPower = 308;
-/// Where the power of the last digit that is kept stops.
+/// Greatest power of ten that the last kept digit may have.
 constexpr int kMostScale = 511;
 
 /// A number so far. Its value is digits * 10^(scale + exponent).

@@ -43,7 +43,8 @@ struct ParsedRegex {
   std::vector<Node> nodes;
   NodeId root = -1;
   std::vector<Ahead> ahead;
-  /// Some part is not in the nodes, which match more texts than it does.
+  /// Whether a part of the expression is not in the nodes, which then match
+  /// more texts than it does.
   bool isPartial = false;
 };
 

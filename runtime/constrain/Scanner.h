@@ -18,7 +18,8 @@
 
 namespace moert {
 
-/// Where a scanner is in its text; what the numbers mean is the scanner's.
+/// The place of a scanner in its text; only the scanner knows what the numbers
+/// mean.
 struct ScanState {
   int32_t at = 0;
   uint32_t inside = 0;
@@ -42,7 +43,8 @@ public:
   /// Of a scanner of a list: its texts whose bit is set are not read from now
   /// on; null: all are. The bits must live until the next call of this.
   virtual void leaveOut(const Bits *) {}
-  /// Of a scanner of a list: which text has been read, where it may end.
+  /// For a scanner of a list: the index of the text that has been read, where
+  /// it may end.
   virtual size_t textAt(const ScanState &) { return 0; }
 
   /// Whether it learns states. Otherwise work() is 0 and isFull() false.
@@ -56,9 +58,9 @@ public:
   /// Whether so many bytes may follow that it pays to remember which tokens
   /// do.
   virtual bool isDense(const ScanState &) { return false; }
-  /// The same without its limits of length, for nextUnlimited().
+  /// Returns the state without its limits of length, for nextUnlimited().
   virtual ScanState unlimited(const ScanState &state) const { return state; }
-  /// As next(), without limits of length.
+  /// Does what next() does, without limits of length.
   virtual bool nextUnlimited(ScanState &state, uint8_t byte) {
     return next(state, byte);
   }

@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 namespace {
 /// More ways are not written out: the combination is then only checked.
 constexpr size_t kMostWays = 64;
-/// The same where each choice is added to a few keywords of few entries.
+/// The limit if each choice is added to a few keywords of few entries.
 constexpr size_t kMostSmallWays = 4096;
 constexpr size_t kSmall = 8;
 /// References and combinations inside each other for the same value.

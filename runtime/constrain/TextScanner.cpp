@@ -18,7 +18,7 @@ constexpr size_t kMostStates = 50'000;
 /// Characters of ASCII after which a state is dense.
 constexpr int kDense = 12;
 
-/// Where in the spelling of a character a text is.
+/// The place of a text within the spelling of a character.
 enum Inside : uint32_t {
   kBetween,   ///< Between characters.
   kBefore,    ///< In front of the opening quote.
@@ -318,8 +318,8 @@ uint64_t mixedScan(uint64_t hash, uint64_t value) {
 }
 } // namespace
 
-/// The same texts. A list that is limited by other conditions, or by lengths,
-/// is a shorter list.
+/// Returns rules with the same texts: a list that other conditions or lengths
+/// limit becomes a shorter list.
 static TextRules simplified(TextRules rules) {
   auto isList = [](const TextCondition &condition) {
     return condition.list && !condition.isNegated;

@@ -77,7 +77,7 @@ public:
 
   /// Returns the sum of Device::threads() over all devices.
   int32_t threads() const;
-  /// The same of Device::team().
+  /// Returns the sum of Device::team().
   int32_t team() const;
   Device &device(uint32_t number) const { return *devices_[number]; }
 

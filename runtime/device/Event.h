@@ -30,7 +30,8 @@ public:
   /// Returns once the counter differs from `seen`. Writes by the advancing
   /// thread before advance() are then visible.
   void waitWhile(uint32_t seen);
-  /// The same, but returns false if the counter is still `seen` after `longest`.
+  /// Waits in the same way, but returns false if the counter is still `seen`
+  /// after `longest`.
   bool waitWhile(uint32_t seen, std::chrono::nanoseconds longest);
 
 private:

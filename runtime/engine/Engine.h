@@ -62,7 +62,8 @@ struct EngineOptions {
   bool allowPaging = false;
   /// The rung to run if the plan is a ladder (RungChoice.h).
   RungRequest rung = {};
-  /// Where the files are now, if they were moved since the plan was compiled.
+  /// Present places of the files, if they were moved since the plan was
+  /// compiled.
   WeightPaths files = {};
   /// How GPUs and other devices wait for each other, and who hears of it.
   CudaOptions cuda = {};
@@ -156,7 +157,7 @@ public:
   int32_t threadsOf(uint32_t device) const {
     return devices_->device(device).threads();
   }
-  /// As Device::hardware().
+  /// Returns what Device::hardware() returns.
   std::string hardwareOf(uint32_t device) const {
     return devices_->device(device).hardware();
   }

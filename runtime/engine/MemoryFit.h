@@ -32,9 +32,9 @@ struct MemoryNeed {
   /// Scratch memory of workers and of GPUs that share the memory.
   uint64_t workers = 0;
   int threads = 1; ///< Number of workers.
-  /// Of the weights, those that are laid out in private memory while they load.
+  /// Part of `weights` that is laid out in private memory while it loads.
   uint64_t loaded = 0;
-  /// Of the weights, those that are pinned for a GPU that shares this memory.
+  /// Part of `weights` that is pinned for a GPU that shares this memory.
   uint64_t pinned = 0;
   /// Whether all weights are private copies, which cannot be paged.
   bool copied = false;

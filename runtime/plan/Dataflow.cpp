@@ -41,7 +41,8 @@ struct Region {
     return space == other.space && device == other.device &&
            begin < other.end && other.begin < end;
   }
-  /// Has the same elements at the same offsets for every number of tokens.
+  /// Whether both regions have the same elements at the same offsets for every
+  /// number of tokens.
   bool sameAs(const Region &other) const {
     return space == other.space && device == other.device &&
            begin == other.begin && hasShapeOf(other);
@@ -114,11 +115,11 @@ private:
   /// each queue; earlier accesses end before these. kNone: none.
   std::vector<uint32_t> places_;
   std::vector<Clock> clocks_; ///< What the instructions of each queue know.
-  /// By queue: position of its last instruction.
+  /// For each queue: the position of its last instruction.
   std::vector<uint32_t> positions_;
   /// Number of remaining instructions of each queue.
   std::vector<uint32_t> remaining_;
-  /// By event: what a queue that waits for it learns.
+  /// For each event: what a queue that waits for it learns.
   std::vector<Clock> events_;
 };
 

@@ -21,7 +21,7 @@ struct Plan;
 struct Weight;
 } // namespace fb
 
-/// Where files are now, if not where the plan says.
+/// Present places of files that are not where the plan says.
 struct WeightPaths {
   /// One path for a plan with one model file; otherwise paths are matched by
   /// name.

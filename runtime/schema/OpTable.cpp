@@ -18,7 +18,7 @@ constexpr IntRange kPositive{1, kMaxParameter}, kNatural{0, INT32_MAX};
 constexpr FloatRange AtLeastZero = FloatRange::AtLeastZero,
                      AboveZero = FloatRange::AboveZero;
 
-/// None: an integer that is no member of the arguments.
+/// None stands for an integer that is no member of the arguments.
 enum class IntType { Int, None, Bool, Activation, Gate, Scoring };
 constexpr IntRange rangeOf(IntType type) {
   switch (type) {

@@ -22,10 +22,10 @@ namespace moert {
 /// Field number `I` of `T`, a table or struct of plan.fbs.
 template <class T, size_t I> struct PlanField {
   static constexpr size_t number = I;
-  /// As the table returns it: a number, a bool, an enum or a pointer.
+  /// The type that the table returns: a number, a bool, an enum or a pointer.
   using Type = typename T::Traits::template FieldType<I>;
 
-  /// As plan.fbs spells it; flatc appends a _ to words of C++.
+  /// The name in plan.fbs; flatc appends a _ to words of C++.
   static constexpr std::string_view name = [] {
     std::string_view spelled = T::Traits::field_names[I];
     return spelled.substr(0, spelled.size() - spelled.ends_with('_'));

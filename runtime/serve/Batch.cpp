@@ -151,7 +151,7 @@ bool Batch::begin(LiveGeneration &generation) {
   Sequence &sequence = begun->sequence;
   while (needed - pagesOf(sequence.position()) + others > engine_.freePages())
     if (!kept_.dropLeast()) {
-      // It waits for its turn, which is not to count again.
+      // The sequence waits for its turn, which must not count again.
       kept_.put(std::move(sequence), std::max(0, begun->turns - 1));
       return false;
     }

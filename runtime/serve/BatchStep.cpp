@@ -26,7 +26,8 @@ bool Batch::waitsForPrefix(size_t index) const {
     auto shared = std::min(int64_t(equal), int64_t(second.text().size()) - 1);
     int64_t usable = shared / kKvPage * kKvPage;
     if (engine_.stateSlots() > 0) {
-      // Its only checkpoint will be that at its last page boundary.
+      // The only checkpoint of the sequence will be that at its last page
+      // boundary.
       const int64_t boundary =
           (int64_t(first.text().size()) - 1) / kKvPage * kKvPage;
       usable = boundary <= shared ? boundary : 0;
@@ -144,7 +145,7 @@ bool Batch::freeSome(LiveGenerations &waiting) {
     return true;
   if (running_.size() < 2)
     return false;
-  // Of equal ones, that which began last.
+  // Among equal priorities, the one that began last is chosen.
   size_t least = 0;
   for (size_t i = 1; i < running_.size(); ++i)
     if (running_[i]->priority() <= running_[least]->priority())

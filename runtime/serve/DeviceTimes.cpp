@@ -30,7 +30,7 @@ void DeviceTimes::add(const PhaseRun &run) {
 }
 
 void DeviceTimes::beginStep() {
-  // Not the first step: it warms up caches.
+  // The first step is not measured, because it warms up caches.
   if (++steps_ % kInterval != 2)
     return;
   other_ = engine_.setObserver([this](const PhaseRun &run) {

@@ -15,7 +15,7 @@ namespace moert {
 /// instruction by instruction. Not for several threads.
 class DeviceTimes {
 public:
-  /// Of so many steps, one is measured.
+  /// One of so many steps is measured.
   static constexpr uint64_t kInterval = 512;
 
   /// `engine` must outlive this.
@@ -33,7 +33,7 @@ private:
   void add(const PhaseRun &run);
 
   Engine &engine_;
-  /// By kind of phase, the device of each of its instructions.
+  /// For each kind of phase, the device of each instruction.
   std::vector<std::vector<uint32_t>> deviceOf_;
   std::vector<DeviceSeconds> devices_;
   double seconds_ = 0;

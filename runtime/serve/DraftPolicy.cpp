@@ -30,7 +30,7 @@ double DraftPolicy::secondsOf(int32_t rows) const {
 int32_t DraftPolicy::choose(int32_t rows, int32_t most, double rate) const {
   most = std::min(most, int32_t(seconds_.size()) - 1 - rows);
   const double plain = secondsOf(rows);
-  // Others get one token each, whatever this text gets.
+  // Other texts get one token each, whatever this text gets.
   double tokens = rows, right = 1;
   double best = plain > 0 ? tokens / plain : 0;
   int32_t chosen = 0;

@@ -82,8 +82,8 @@ struct GenerationEvent {
   std::vector<ReplyEvent> events; ///< Events that the tokens have made certain.
   /// Probabilities of the tokens since the last event.
   std::vector<TokenLogprob> logprobs;
-  /// Of the prompt's tokens from the second on, if they are wanted: in the
-  /// first event.
+  /// Probabilities of the prompt's tokens from the second on, if they are
+  /// wanted: in the first event.
   std::vector<TokenLogprob> promptLogprobs = {};
   /// The tokens since the last event, as in Reply.
   std::vector<int32_t> tokens = {};
@@ -97,7 +97,8 @@ struct GenerationEvent {
   bool isEnd = false;
   Reply reply = {};
   Status status = {};
-  /// Of length 1, [Engine::hidden()]; empty unless GenerationRequest::embed.
+  /// [Engine::hidden()], a vector of length 1; empty unless
+  /// GenerationRequest::embed.
   std::vector<float> embedding = {};
   /// Engine::logitsSize() logits; empty unless GenerationRequest::classifies.
   std::vector<float> outputs = {};

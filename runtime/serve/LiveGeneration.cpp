@@ -133,7 +133,7 @@ void LiveGeneration::notePrompt(int32_t position,
   Logprobs logprobs(logits);
   const int32_t token = text_[size_t(position) + 1];
   const size_t top = size_t(std::max(0, request_.topLogprobs));
-  // It begins again if its pages were taken away meanwhile.
+  // The prompt begins again if its pages were taken away meanwhile.
   promptLogprobs_.resize(size_t(position));
   promptLogprobs_.push_back({token, logprobs.of(token), logprobs.top(top)});
 }
@@ -169,7 +169,8 @@ void LiveGeneration::compareWithDraft(int32_t token) {
   if (index >= drafted_.size())
     return;
   const bool isRight = drafted_[index] == token;
-  // Those after the verified ones tell nothing: what they follow is unknown.
+  // Tokens after the verified ones tell nothing, because the text before them
+  // is not that of the draft.
   if (index <= std::max<size_t>(verified_, 1))
     acceptance_.observe(isRight);
   if (index <= verified_ && isRight)
@@ -276,7 +277,7 @@ void LiveGeneration::takeHidden(int32_t position,
                                 std::span<const float> state) {
   if (hasEnded())
     return;
-  // It begins again if its pages were taken away meanwhile.
+  // The prompt begins again if its pages were taken away meanwhile.
   if (position == 0)
     pooled_->clear();
   pooled_->add(state);

@@ -37,8 +37,8 @@ public:
          const VocabularySource &vocabulary);
 
   uint64_t id = 0;
-  /// While it runs. The tokens of the text after its position are still to be
-  /// evaluated.
+  /// Present while the generation runs. The tokens of the text after the
+  /// sequence's position are still to be evaluated.
   std::optional<Sequence> sequence;
   int32_t turns = 0; ///< Turns of the conversation (KeptSequences::Begun).
   /// Whether a file with its beginning is being read.

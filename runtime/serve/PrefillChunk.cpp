@@ -16,8 +16,8 @@ size_t PrefillChunk::rangeOf(int32_t position) {
   return std::min<size_t>(size_t(std::bit_width(ranges)), kRanges - 1);
 }
 
-/// Twice the position is at most twice the time. Near the beginning it hardly
-/// matters.
+/// Twice the position takes at most twice the time. Near the beginning the
+/// position hardly matters.
 double PrefillChunk::Learned::at(int32_t where) const {
   const int32_t from = std::max(position, kFirstRange / 2);
   return where <= from ? tokens : tokens * from / where;

@@ -29,7 +29,7 @@
 
 namespace moert {
 
-/// Not for several threads.
+/// An object must not be used by several threads at the same time.
 class PrefixStore {
 public:
   /// Creates the folder, if it does not exist, and reads what it holds.

@@ -106,7 +106,8 @@ private:
   /// Lets other threads see this moment, in which some have ended.
   void publish(const LiveGenerations &ended);
 
-  /// Those that wait may have what they lacked. Any thread.
+  /// Tells generations that wait that there may be pages or files for them now.
+  /// May be called by any thread.
   void wakeWaiting();
   Status checkLength(int64_t tokens) const;
   std::shared_ptr<const ConstraintVocabulary> vocabulary();
@@ -130,8 +131,8 @@ private:
   uint64_t refused_ = 0;
   double meanSeconds_ = kFirstSeconds;
   bool accepting_ = true, stopping_ = false;
-  /// Those that wait cannot begin before somebody else gives pages back, or a
-  /// file has been read.
+  /// Generations that wait cannot begin before another one gives pages back, or
+  /// a file has been read.
   bool lacksPages_ = false;
   /// Whether a finished sequence is to be stored in a file.
   bool hasToStore_ = false;
@@ -140,7 +141,8 @@ private:
   /// Who uses the engine.
   FairLock engineTurn_;
 
-  // Of the thread; the batch also of who has the turn.
+  // Used by the scheduler's thread; the batch also by the holder of
+  // engineTurn_.
   LiveGenerations waiting_;
   Batch batch_;
   uint64_t finished_ = 0, cancelled_ = 0, failed_ = 0, generated_ = 0;
@@ -368,7 +370,7 @@ void Scheduler::Impl::publish(const LiveGenerations &ended) {
   stats.mostWaiting = options_.queue;
   std::lock_guard lock(mutex_);
   hasToStore_ = batch_.hasToStore();
-  // Those that came meanwhile wait, too.
+  // Requests that arrived meanwhile count as waiting, too.
   queued_ = int32_t(waiting_.size() + arrivals_.size());
   queuedOf_.clear();
   for (const LiveGenerations *queue : {&waiting_, &arrivals_})

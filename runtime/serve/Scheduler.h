@@ -139,7 +139,7 @@ public:
   /// and how long generations have taken.
   int32_t retryAfterSeconds() const;
 
-  /// As it was after the last step.
+  /// Returns the state after the last step.
   SchedulerStats stats() const;
 
 private:

@@ -64,7 +64,7 @@ private:
 
 /// A moment's state, and sums since the scheduler was created.
 struct SchedulerStats {
-  // Now.
+  // The present state.
   int32_t waiting = 0, running = 0;
   int32_t mostWaiting = 0, mostRunning = 0; ///< Limits of these numbers.
   bool isDraining = false;
@@ -99,7 +99,7 @@ struct SchedulerStats {
   uint64_t generatedTokens = 0;
   uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Tokens of speculation.
   SecondsHistogram stepSeconds;
-  /// Of a few steps (DeviceTimes.h): their duration, and its parts by device.
+  /// Duration of a few measured steps (DeviceTimes.h), and its parts by device.
   double measuredSeconds = 0;
   std::vector<DeviceSeconds> devices;
   SecondsHistogram queueSeconds; ///< Times from submission to admission.

@@ -9,7 +9,8 @@
 namespace moert {
 
 namespace {
-/// Twice the size of the largest vocabulary if all its tokens were special.
+/// The limit is twice the size of the largest known vocabulary if all its
+/// tokens were special.
 constexpr size_t mostBytes = size_t(4) << 20;
 } // namespace
 

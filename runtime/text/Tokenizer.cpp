@@ -123,7 +123,7 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
   for (std::optional<int32_t> id : {spec.eos, spec.eot})
     if (id)
       ends.push_back(*id);
-  // Some files declare it as eot all the same.
+  // Some files declare the end of a message as eot.
   auto messageEnd = named.find(messageEndName);
   if (messageEnd != named.end() &&
       std::ranges::any_of(endsOfMessages,
@@ -163,7 +163,7 @@ std::string collapseSpaces(std::string_view text, bool startsText) {
 
 struct Tokenizer::Impl {
   BpeModel model;
-  /// None: the whole text is one word.
+  /// Absent if the whole text is one word.
   std::optional<PreTokenizer> preTokenizer;
   SpecialTokens specials;
   std::vector<bool> isControl;          ///< Indexed by token id.

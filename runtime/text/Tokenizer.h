@@ -47,8 +47,7 @@ struct EncodeOptions {
   std::string_view breaker = {};
   /// Off for text that continues other text: no space is put in front.
   bool startsText = true;
-  /// Where only the beginning of the tokens matters: encoding may end after so
-  /// many.
+  /// Encoding may end after so many tokens, if only the beginning matters.
   size_t most = SIZE_MAX;
   /// Encoding fails once it has passed.
   Deadline deadline = {};

@@ -184,7 +184,7 @@ def main():
     report, early = Report(), server.resident()
     info = json.loads(subprocess.run([arguments.moert, "info", arguments.plan, "--json"], stdout=subprocess.PIPE,
                                      check=True).stdout)
-    # Its pages are the system's before they are written to.
+    # The cache's pages belong to the system until they are written to.
     cache = sum(device["kv_bytes"] for device in info["devices"])
     pages = server.metric("moert_cache_pages")
     context = json.loads(server.request("GET", "/v1/models", None, {"Authorization": "Bearer secret-0"})[1])

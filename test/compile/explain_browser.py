@@ -65,7 +65,7 @@ def check_table(page):
     assert [seconds(text) for text in column(page, 6)] == sorted(times) and sort(6) == "ascending"
     page.run(click.format(6))
     assert column(page, 0) == order and sort(6) == "none"
-    # By keyboard.
+    # Sorts by keyboard.
     page.run("document.querySelectorAll('#ops-head button')[0].focus()")
     page.press("Enter")
     assert column(page, 0) == sorted(order) and sort(0) == "ascending"
@@ -103,7 +103,7 @@ def check_figures(page):
     page.run("document.querySelector('.lane svg').focus()")
     page.press("End")
     assert page.run("document.querySelector('.timeline output').textContent").startswith("blk.2.")
-    # By pointer: the middle of the lane.
+    # Selects by pointer: the middle of the lane.
     x, y = page.run("(() => { const lane = document.querySelector('.lane svg'); lane.scrollIntoView(); const box = lane.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()")
     last = page.run("document.querySelector('.timeline output').textContent")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

@@ -20,7 +20,7 @@ from serve import Server
 
 MODEL = "model"
 MOST_CHARACTERS = 3000  # Limit for a conversation, because the context is a few thousand tokens.
-# Of a call, which an unlucky model pads with blanks: 128 at a place at most.
+# Limit for a call, which an unlucky model pads with up to 128 blanks at each place.
 MOST_TOKENS = 1500
 
 

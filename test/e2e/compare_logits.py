@@ -42,7 +42,7 @@ def log_softmax(row):
     return [x - total for x in row]
 
 
-# Of a reference, which fidelity.py compares with the logits of each of its modes.
+# Logits of a reference, which fidelity.py compares with those of each of its modes.
 @functools.cache
 def reference(path):
     return load(path)

@@ -16,7 +16,7 @@ import subprocess
 
 from replicas import SECONDS, Replica, free_ports, wait_for
 
-# Of every Debian.
+# Packages that every Debian has.
 ALWAYS = {"libc6", "libgcc-s1", "zlib1g", "libtinfo6"}
 
 
@@ -103,7 +103,7 @@ def check_first(first, moert, plan):
                 return int((file.read().split() or [0])[0])
 
         def has_handlers():
-            # It catches SIGTERM once it is moert.
+            # The process catches SIGTERM once it has become moert.
             with open(f"/proc/{child()}/status") as file:
                 caught = int(re.search(r"^SigCgt:\s*(\w+)$", file.read(), re.MULTILINE).group(1), 16)
             return caught >> (signal.SIGTERM - 1) & 1

@@ -51,7 +51,7 @@ def check_keys(proxy, replicas, keys, kind):
         for key in some[:3]:
             assert {replica_of(proxy, replicas, key) for _ in range(3)} == {number}, key
     if kind == "haproxy":
-        # The same from bodies, which are larger than a usual buffer.
+        # The proxy must choose by bodies, too, which are larger than a usual buffer.
         places = [{replica_of(proxy, replicas, prompt_cache_key=f"cache-{key}") for _ in range(3)} for key in range(16)]
         assert all(len(place) == 1 for place in places) and set.union(*places) == {0, 1}, places
     print("keys: one replica each")

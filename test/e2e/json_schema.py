@@ -312,7 +312,7 @@ def is_judged(schema):
     """Whether the package checks the formats of a schema: for some it needs others."""
     known = Draft202012Validator.FORMAT_CHECKER.checkers
     formats = {each.get("format") for each in schemas_of(schema)}
-    # Of names with characters beyond ASCII it knows more than the grammar.
+    # jsonschema knows more than the grammar about names with characters beyond ASCII.
     checked = {"date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "email", "idn-email", "hostname", "uri",
                "uri-reference", "iri", "iri-reference", "uri-template", "json-pointer", "relative-json-pointer"}
     return not formats & (checked - set(known) | {"idn-hostname"})

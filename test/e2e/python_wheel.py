@@ -238,7 +238,7 @@ def check_cancellation(engine, moert):
         except moert.UsageError:
             pass
 
-        # As many as fill the engine, so that the last ones are cancelled before they begin.
+        # As many generations as fill the engine, so that the last ones are cancelled before they begin.
         before = finished(engine)
         tasks = [asyncio.create_task(engine.generate_async("And", **endless)) for _ in range(40)]
         await asyncio.sleep(0)

@@ -162,7 +162,7 @@ class Compile(Command):
                 needs.append((recorded(place, plan), digest(path)))
         if self.mode != "pack":
             needs += [(recorded(os.path.realpath(part), plan), digest(part)) for part in self.setup.parts(self.model)]
-        # Of a split model, not all parts need be used.
+        # Some parts of a split model may be unused.
         used = {file["path"] for file in listed["files"]}
         known.needs[digest(plan)] = [need for need in needs if need[0] in used]
         assert len(known.needs[digest(plan)]) == len(used), (needs, used)

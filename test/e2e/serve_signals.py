@@ -20,7 +20,7 @@ def main():
     arguments = parser.parse_args()
     server = Server(arguments.moert, [arguments.plan])
     address = urllib.parse.urlparse(server.base)
-    # It takes nothing of its answer, so that it does not end.
+    # The client reads nothing of the answer, so that the answer does not end.
     connections = []
     for _ in range(4):
         connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)

@@ -16,7 +16,7 @@ const char *const kReplies[] = {
     R"(<tool_call>{"name": "f", "arg)",
     R"({"a": [1, "b"]})"};
 
-/// Its expectations end the process.
+/// Failed expectations end the process.
 void breakOnFailure() {
   static const bool once = [] {
     GTEST_FLAG_SET(break_on_failure, true);

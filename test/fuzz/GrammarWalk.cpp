@@ -56,7 +56,7 @@ private:
 bool isPrepared(Matcher &matcher) {
   constexpr int kMostPieces = 100;
   constexpr uint64_t kSteps = 20'000;
-  // Of processor time: machines may be busy with other things.
+  // Limit in processor time, because machines may be busy with other things.
   constexpr std::clock_t kMostTime = 2 * CLOCKS_PER_SEC;
   for (int i = 0; i < kMostPieces; ++i) {
     const std::clock_t begun = std::clock();

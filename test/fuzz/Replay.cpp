@@ -26,7 +26,7 @@
 
 namespace fs = std::filesystem;
 
-// Of AddressSanitizer, where it is linked.
+// A function of AddressSanitizer, where that is linked.
 extern "C" __attribute__((weak)) void
 __sanitizer_set_death_callback(void (*callback)());
 

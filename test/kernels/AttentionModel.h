@@ -109,7 +109,7 @@ inline std::optional<Rounding> roundingOf(const KernelInfo &kernel,
   return std::nullopt;
 }
 
-/// As many tokens are not few.
+/// A number of tokens that is enough for prefill kernels.
 inline constexpr int32_t kPrefillTokens = 100;
 
 /// A GPU's tensor cores multiply queries and weights as sums of two 16-bit

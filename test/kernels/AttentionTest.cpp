@@ -367,7 +367,8 @@ TEST_P(CombineSplitsTest, WeighsSplitsByTheirMaxima) {
 }
 
 TEST_P(CombineSplitsTest, SplitsOfAWindowBeginAtATile) {
-  // It sees rows 175 ... 294, which is two splits because they begin at 160.
+  // The token sees rows 175 ... 294, which is two splits because they begin at
+  // 160.
   checkCombine(GetParam(), {1, 294, 5, 120, 160, 128});
   // The last tokens see nothing of the first split.
   checkCombine(GetParam(), {200, 100, 4, 130, 0, 128});

@@ -531,7 +531,8 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, const Shape &shape,
     for (float bad : {NAN, INFINITY, -INFINITY, 1e25f}) {
       SCOPED_TRACE(testing::Message()
                    << bad << " in " << place.name << " of row " << token);
-      // Its square is infinite in float; a scale of zero would hide it.
+      // The square of this number is infinite in float; a scale of zero would
+      // hide it.
       bool isSquared = !shape.sums && place.column < 2 * keys && !place.isGate;
       if (std::isfinite(bad) && (!isSquared || kernel.isa == Isa::Ref))
         continue;

@@ -269,8 +269,8 @@ TEST_P(GemmTest, RowRangesMatchTheTable) {
           << "row " << r << ", token " << t;
       differs |= all.at(r, t) != other.at(r, t);
     }
-  // Where eight lanes are one text, its two methods for interleaved rows add in
-  // the same order.
+  // In the code for eight lanes, both methods for interleaved rows add in the
+  // same order.
   bool isAlike = info.layout == Layout::Rows16 &&
                  (info.isa == Isa::Avx2 || info.isa == Isa::AvxVnni ||
                   info.isa == Isa::Neon || info.isa == Isa::NeonI8mm);

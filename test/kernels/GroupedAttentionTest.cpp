@@ -250,7 +250,7 @@ TEST_P(AttentionTest, SpansOfTheCache) {
     check(GetParam(), type, {9, 3, 32, 32, 9, 124, 0, 64});
     check(GetParam(), type, {4, 1, 16, 16, 1, 1100, 0, 3});
     check(GetParam(), type, {4, 1, 16, 16, 1, 5, 0, 2});
-    // So many splits have 64 rows at least.
+    // With so many splits, each has at least 64 rows.
     check(GetParam(), type, {4, 2, 16, 16, 2, 700, 0, 200});
     // Later tokens see nothing of the first split, earlier ones nothing of the
     // last.

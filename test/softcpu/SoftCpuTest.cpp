@@ -66,7 +66,8 @@ __asm__(".text\nmoeStack:\n  mov %rsp, %rax\n  ret\n"
 extern "C" const char moeStack, moeReleases;
 
 TEST_F(SoftCpuTest, StackPointer) {
-  // By convention it is a multiple of 16 before the call pushes an address.
+  // By convention, the stack pointer is a multiple of 16 before the call pushes
+  // an address.
   EXPECT_EQ(run(&moeStack) % 16, 8u);
   EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7) % 16, 8u);
   EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7, 8) % 16, 8u);

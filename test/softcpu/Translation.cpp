@@ -65,7 +65,7 @@ std::optional<BlockEnd> decodeEnd(const Decoded &decoded, uint64_t address) {
       end.releases = uint16_t(operand.imm.value.u);
     return end;
   case ZYDIS_CATEGORY_COND_BR: {
-    // Only Jcc: loops and jrcxz count or test rcx.
+    // Only Jcc is translated: loops and jrcxz count or test rcx.
     bool isShort = instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
                    instruction.opcode >> 4 == 7;
     bool isNear = instruction.opcode_map == ZYDIS_OPCODE_MAP_0F &&

@@ -78,7 +78,7 @@ inline void store(void *to, const Wide &wide) {
   _mm256_storeu_si256(halves + 1, wide.high);
 }
 
-/// Like memcpy, but without a sanitizer's checks: see CMakeLists.txt.
+/// Does the work of memcpy without a sanitizer's checks: see CMakeLists.txt.
 inline void copyBytes(void *to, const void *from, size_t count) {
   if (count == 64)
     std::memcpy(to, from, 64);

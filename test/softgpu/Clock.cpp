@@ -42,7 +42,7 @@ std::vector<uint64_t> sampleOrder(uint64_t blocks) {
 
 namespace {
 
-/// Where a block of the grid is, each dimension from 0 to 1.
+/// The place of a block in the grid, each dimension from 0 to 1.
 struct GridPlace {
   double x, y, z;
   double distance(const GridPlace &other) const {

@@ -255,7 +255,8 @@ static void pack(Warp &warp, const Op &op, Mask mask) {
   storeLanes(warp, op.r[0], op.registerBytes, out, mask);
 }
 
-/// The same for f16x2 and bf16x2 rounded to nearest, which kernels use often.
+/// Converts to f16x2 and bf16x2 with rounding to nearest, which kernels use
+/// often.
 template <bool IsBfloat>
 static void packHalves(Warp &warp, const Op &op, Mask mask) {
   const float *high = warp.lanes<float>(op.r[1]),

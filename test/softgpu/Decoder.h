@@ -33,8 +33,8 @@ public:
   /// Consumes the next modifier and returns its index in `names`. Fails if it
   /// is none of them.
   int choose(std::initializer_list<std::string_view> names);
-  /// Like choose(), but returns `otherwise` if the next modifier is none of
-  /// them.
+  /// Does the work of choose(), but returns `otherwise` if the next modifier is
+  /// none of them.
   int chooseOr(int otherwise, std::initializer_list<std::string_view> names);
   /// Consumes the next modifier, which must be a type.
   PtxType type();

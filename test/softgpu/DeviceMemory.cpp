@@ -98,7 +98,7 @@ bool DeviceMemory::free(uint64_t address) {
   if (it == allocations_.end() || it->second->isFreed)
     return false;
   Allocation &allocation = *it->second;
-  // Its addresses are not reused, so that later accesses are recognised.
+  // The addresses are not reused, so that later accesses are recognised.
   allocation.isFreed = true;
   liveBytes_ -= allocation.isHost ? 0 : allocation.bytes;
   allocation.pages = LazyPages();

@@ -128,7 +128,7 @@ public:
   /// Returns the allocation, live or freed, that contains `address`, or null in
   /// a gap.
   Allocation *find(uint64_t address);
-  /// Like find(), for threads other than the one that runs kernels.
+  /// Does the work of find() for threads other than the one that runs kernels.
   Allocation *lookup(uint64_t address) const;
   template <class Visit> void forEachLive(Visit visit) const {
     for (const auto &[base, allocation] : allocations_)

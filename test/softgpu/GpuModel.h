@@ -55,7 +55,7 @@ struct GpuModel {
 /// RTX 3090, 4090, 5090, A100, H100.
 std::span<const GpuModel> gpuModels();
 
-/// Their names.
+/// Returns the names of all models.
 std::vector<std::string> gpuNames();
 
 /// Finds a model by name, such as "4090"; null if there is none.

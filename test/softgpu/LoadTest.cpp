@@ -179,7 +179,7 @@ std::string cubinHeader(uint8_t osAbi, uint8_t abiVersion, uint32_t flags) {
 }
 
 TEST(ImageTest, CubinNamesItsArchitecture) {
-  // As written by nvcc 12 and 13 for sm_89 and sm_120.
+  // These headers are those that nvcc 12 and 13 write for sm_89 and sm_120.
   auto old = identifyImage(cubinHeader(0x33, 7, 0x00590559));
   ASSERT_TRUE(old.isOk()) << old.status().message();
   EXPECT_EQ(old->kind, ImageKind::Cubin);

@@ -180,7 +180,7 @@ bool waitForPhase(Warp &warp, const Op &op, Mask mask) {
   Mbarrier &barrier =
       mbarrierAt(warp, op, lane, *warp.block, at, whoIs(warp, lane, true));
   Mask &done = warp.predicate(op.r[0]);
-  // It may return before the phase is complete at any time.
+  // try_wait may return before the phase is complete at any time.
   if (warp.launch->options->asyncLanding == AsyncLanding::Seeded &&
       chance(warp, at)) {
     done &= ~mask;

@@ -39,7 +39,7 @@ struct Stall {
   uint32_t op = 0; ///< Index of the instruction that was issued at its end.
 };
 
-/// Where cycles went.
+/// The sums of cycles by what they were spent on.
 struct ReplayResult {
   double cycles = 0;
   std::vector<double> ends; ///< End of each block, in ascending order.

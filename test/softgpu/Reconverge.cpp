@@ -146,7 +146,7 @@ private:
   /// first.
   struct Parts {
     const FlowGraph &graph;
-    /// By block; -1: not included, -2: not visited.
+    /// One number for each block; -1: not included, -2: not visited.
     std::vector<int> index, low;
     Blocks stack;
     std::vector<Blocks> found;

@@ -131,7 +131,7 @@ public:
   /// A request of global memory by the op between beginOp() and endOp().
   void global(Warp &warp, const uint64_t *address, Mask mask, uint32_t bytes,
               bool isWrite, bool isBeyondL1);
-  /// That op uses the mbarrier at `barrier`, for a number of bytes.
+  /// Records that the op uses the mbarrier at `barrier`, for a number of bytes.
   void background(uint32_t barrier, uint32_t bytes);
 
 private:

@@ -72,7 +72,7 @@ struct Recording;
 
 class SoftGpu {
 public:
-  /// Its addresses begin `addressOffset` above DeviceMemory::kBase.
+  /// Addresses of its memory begin `addressOffset` above DeviceMemory::kBase.
   explicit SoftGpu(SoftGpuOptions options = {}, uint64_t addressOffset = 0);
 
   SoftGpuOptions &options() { return options_; }

@@ -26,7 +26,7 @@ struct Product {
   int signA = 1, signB = 1;
 };
 
-/// Where a matrix of `majors` rows (or columns) by sixteen k is stored.
+/// The place in memory of a matrix of `majors` rows (or columns) by sixteen k.
 struct Stored {
   int words;
   bool isTransposed;
@@ -412,7 +412,8 @@ protected:
         gpu.software().launch(kernel, shape, arguments, nullptr, &recording)));
     return softgpu::timeOf(kernel, shape, {.registers = 200}, recording).cycles;
   }
-  /// The same for each product of a warpgroup that multiplies all the time.
+  /// Returns the cycles of each product of a warpgroup that multiplies all the
+  /// time.
   double cyclesOf(const Product &p) {
     auto timeOf = [&](int times) {
       std::string products;

@@ -28,7 +28,7 @@ Result begin(const char *symbol) {
 #define BEGIN()                                                                \
   if (Result failed = begin(__func__); failed != kSuccess)                     \
   return failed
-/// The same for calls on a device or in a context.
+/// Begins a call on a device or in a context.
 #define BEGIN_ON(device)                                                       \
   BEGIN();                                                                     \
   if (device < 0 || size_t(device) >= fakeCuda().gpus.size())                  \
@@ -107,7 +107,7 @@ Result cuDeviceGetPCIBusId(char *address, int length, Device device) {
 
 Result cuDevicePrimaryCtxRetain(Context *context, Device device) {
   BEGIN_ON(device);
-  // Never null, like a real one.
+  // Contexts are never null, as those of a driver.
   *context = reinterpret_cast<Context>(uintptr_t(device) + 1);
   ++fakeCuda().live;
   return kSuccess;

@@ -154,7 +154,7 @@ void show(const std::string &path) {
     }
     trip.tokenize(trip.tokenizer(), random);
     Heard heard = trip.hear(trip.tokenizer());
-    // Some write the text beside a call as reasoning.
+    // Some models write the text beside a call as reasoning.
     if (isWritten && !turn.calls.empty() && heard.turn.content.empty() &&
         !turn.content.empty() &&
         heard.turn.reasoning.find(turn.content) != std::string::npos &&

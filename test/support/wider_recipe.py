@@ -115,7 +115,7 @@ class Recipe:
             # Sums over columns, and logits of a table that is the head too: their deviation grows with the root of the length.
             drawn = drawn[:2] + [str(float(drawn[2]) / factor**0.5)]
         elif self.words_of("architecture") == ["gemma4"] and part_of(name) == "attn_q_norm.weight":
-            # Its scores are not divided by the root of a head's length.
+            # Scores of the indexer are not divided by the root of a head's length.
             drawn = drawn[:1] + [str(float(word) / factor**0.5) for word in drawn[1:]]
         return " ".join(["tensor", name, kind, ",".join(map(str, shape)), *drawn])
 

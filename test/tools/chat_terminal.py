@@ -186,7 +186,7 @@ def check_editing(checks, plan):
     assert "no command" in chat.say("/nosuch")
     assert "were cached" in chat.say("/stats")
     assert chat.end() == 0
-    # Other ways to end, other terminals.
+    # Tests other ways to end, and other terminals.
     assert checks.chat(plan, "-n", "4").end("/exit\r") == 0
     for term in ("dumb", "nosuchterminal"):
         chat = checks.chat(plan, "-n", "4", TERM=term)
@@ -238,7 +238,7 @@ def check_interrupts(checks, plan):
     assert "taken back" in shown, shown
     assert checks.messages(chat) == []
     assert chat.end() == 0
-    # So it does where the message was there before the chat.
+    # The result is the same if the message was there before the chat.
     with open(os.path.join(checks.work, "waiting.json"), "w") as file:
         json.dump([{"role": "user", "content": long}], file)
     chat = Terminal([checks.moert, "chat", plan, "--messages", "waiting.json"], checks.work, checks.environment)

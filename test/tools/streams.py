@@ -133,7 +133,7 @@ def main():
     checker.check([moec, "assemble", text, "-o", "q.fb"], FAILURES, ["q.fb"])
     checker.check([moec, "assemble", text, "-o", "-"], FEW)
     os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")
-    # It measures for 20 seconds; test/compile/calibrate.test has it on working streams.
+    # calibrate measures for 20 seconds; test/compile/calibrate.test has it on working streams.
     checker.check([moec, "calibrate", "--force"], FEW, usual=rb"^(?:measuring|note:) .*\n")
 
     for words in (

@@ -39,7 +39,8 @@ TEST_F(ApiTest, AMessage) {
   EXPECT_EQ(asked().reply.maxTokens, 100);
 }
 
-// It changes from request to request, and no prompt would begin like another.
+// The header changes from request to request, and no prompt would begin like
+// another.
 TEST_F(ApiTest, ABillingHeaderDoesNotStandInFrontOfThePrompt) {
   const std::string begin =
       "x-anthropic-billing-header: cc_version=2.1.37.3a3; "

@@ -138,7 +138,7 @@ TEST_F(ApiTest, LogprobsAreThoseOfTheAnswer) {
                   ->json();
   const Json &content = json["choices"][0]["logprobs"]["content"];
   EXPECT_EQ(json["choices"][0]["message"]["reasoning_content"], "a");
-  // Both bytes of the character; marks have none.
+  // Both bytes of the character are listed; marks have no bytes.
   ASSERT_EQ(content.size(), 2u);
   EXPECT_EQ(content[1].dump(),
             "{\"token\":\"\uFFFD\",\"logprob\":-0.5,\"bytes\":[164],"
@@ -421,7 +421,7 @@ TEST_F(ApiTest, TextStreams) {
   EXPECT_EQ(events[7], "[DONE]");
 }
 
-// As programs that measure likelihoods ask.
+// Programs that measure likelihoods ask in this form.
 TEST_F(ApiTest, AnEchoHasTheProbabilitiesOfThePrompt) {
   Json body = {{"prompt", "ab </s>"},
                {"echo", true},

@@ -39,7 +39,8 @@ public:
               {"data", std::string(400, 'A')}}}};
   }
 
-  /// Of Anthropic's interface. `mayBeImage`: not in the newest message.
+  /// Makes a block of Anthropic's interface. `mayBeImage` is false for the
+  /// newest message.
   Json block(bool mayBeImage) {
     switch (pick(mayBeImage ? 8 : 7)) {
     case 0:

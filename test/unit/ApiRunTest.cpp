@@ -14,7 +14,7 @@ namespace {
 const Json kChat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
                     {"stream", true}};
 
-/// Where streams are asked for, and with what.
+/// A path where streams are asked for, and the request.
 struct StreamCase {
   const char *path;
   Json body;

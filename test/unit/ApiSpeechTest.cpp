@@ -211,7 +211,8 @@ TEST_F(ApiSpeechTest, EveryInterfaceHearsWhatAFamilySays) {
   }
 }
 
-// As DeepSeek R1: calls are written beside no content, and tools are not told.
+// The template writes calls without content beside them, and tells the model
+// nothing of tools, as that of DeepSeek R1.
 TEST_F(ApiSpeechTest, OwnCallsAreHeardWhereToolsAreToldInWords) {
   const char *source =
       "{%- for m in messages %}{%- if m.role == 'assistant' %}[A]{%- if "

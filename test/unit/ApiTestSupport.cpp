@@ -7,8 +7,8 @@ constexpr const char *kControls[] = {
     "<s>",           "</s>",           "<|im_end|>",
     "[CALL]",        "<|fim_prefix|>", "<|fim_suffix|>",
     "<|fim_middle|>"};
-/// As files of code models have them, and of models that reason: no control
-/// tokens.
+/// Texts that files of code and reasoning models declare as user-defined, not
+/// as control tokens.
 constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>",
                                         "<think>", "</think>"};
 

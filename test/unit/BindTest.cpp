@@ -199,7 +199,8 @@ const Case shapeCases[] = {
      "weight \"attn_norm\" holds nan at index 0; the model "
      "file is damaged",
      [](auto &s) {
-       // Its bytes become those of the NaN vector at the end of the file.
+       // The bytes of this weight become those of the NaN vector at the end of
+       // the file.
        std::vector<float> nan(SamplePlan::kHidden, NAN);
        s.builder.weight("nan", {1, 1, SamplePlan::kHidden}, nan);
        weight(s, "attn_norm").offset = weight(s, "nan").offset;
@@ -467,7 +468,7 @@ TEST(DataflowTest, ReuseAndAliasesAreAllowed) {
   SamplePlan sample;
   // The dense FFN's buffers are not used any more when the experts run.
   buffer(sample, "s").offset = buffer(sample, "gate").offset;
-  // The same values, seen as two rows of 16 instead of one of 32.
+  // The values are the same, seen as two rows of 16 instead of one of 32.
   auto &phase = sample.phase("decode");
   auto alias = std::make_unique<fb::BufferT>(buffer(sample, "n"));
   alias->name = "alias";

@@ -159,7 +159,7 @@ TEST_F(ChatTest, WhatTheModelSaidStaysItsTokens) {
   auto first = chat.prompt();
   ASSERT_TRUE(first.isOk());
   EXPECT_EQ(first->tokens, std::vector<int32_t>{C});
-  // Its text would be one token.
+  // The text of the reply would be one token.
   auto reply = chat.reply(*first);
   for (Token token : {A, B, Eos})
     reply->push(token);

@@ -346,12 +346,12 @@ TEST_F(AutoLadder, SequencesShareAContextWhereMemoryHoldsNoMore) {
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(all[3], std::pair(32768u, true));
   EXPECT_EQ(all[4], std::pair(65536u, false));
-  // Not even one: shorter contexts are left.
+  // No rung of the usual contexts fits, so that shorter contexts are left.
   report = compile(1 << 20, 200 << 20);
   ASSERT_TRUE(report.isOk()) << report.status().message();
   all = rungs();
   EXPECT_EQ(all.back(), std::pair(131072u, false));
-  // Nothing fits: the failure is that of a plan.
+  // Nothing fits: the error is that of a plan without a ladder.
   report = compile(65536, 1 << 20);
   ASSERT_FALSE(report.isOk());
   EXPECT_EQ(report.status().code(), moert::StatusCode::DoesNotFit);

@@ -323,7 +323,7 @@ TEST(Constrain, MatchersAreUsedAgain) {
   EXPECT_FALSE(isSet(*mask, 'b'));
   EXPECT_FALSE(one->canEnd());
   EXPECT_FALSE(one->rewind(1).isOk());
-  // Of many, those that were put last are kept.
+  // The pool keeps those that were put back last.
   pool.put(std::move(one));
   for (size_t i = 0; i < MatcherPool::kMost; ++i)
     pool.put(std::make_unique<Matcher>(compiled(second), trie()));

@@ -519,7 +519,7 @@ TEST_F(MemoriesTest, WhatOneReadsDelaysTheOther) {
   EXPECT_EQ(traffic.end(2, 19, 1, 20), 26); // The memory is busy until 25.
 }
 
-// Whatever the order, all that is read has its time.
+// In any order, the memory has time for all that is read.
 TEST_F(MemoriesTest, TogetherNoFasterThanTheMemory) {
   std::mt19937 engine(1);
   for (int round = 0; round < 100; ++round) {

@@ -100,7 +100,7 @@ TEST(CudaPeak, RatesAreThoseThatTheVendorGives) {
   ASSERT_TRUE(ada);
   EXPECT_NEAR(ada->int8Ops * 128 * 2.52e9, 661e12, 1e12);
   EXPECT_NEAR(ada->floatOps * 128 * 2.52e9, 165e12, 1e12);
-  // Those for an H100, whose multiprocessors are four times as wide.
+  // Peaks of an H100, whose multiprocessors are four times as wide.
   EXPECT_NEAR(cudaPeak(90)->floatOps * 132 * 1.83e9, 989e12, 1e12);
 }
 

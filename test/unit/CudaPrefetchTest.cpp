@@ -115,7 +115,7 @@ TEST_F(CudaPrefetchTest, WhileTheGpuWaitsAsMuchAsL2Keeps) {
   EXPECT_EQ(broughtBy(0), "0+1 1+3");
   // Half of L2 less what still waits there: 32 - 4.
   EXPECT_EQ(broughtBy(1), "4+17 21+11");
-  // By then the 17 MiB have been read.
+  // At that launch, the 17 MiB have been read.
   EXPECT_EQ(broughtBy(4), "32+4");
 }
 

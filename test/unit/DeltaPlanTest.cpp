@@ -149,7 +149,7 @@ TEST_F(StatesTest, EqualPromptsShareUpToTheCheckpoint) {
   other.push_back((other.back() + 1) % DeltaPlan::kVocab);
   Sequence c = engine.sequence();
   EXPECT_EQ(append(c, other), kPage + 41);
-  // It left a checkpoint after its own first page.
+  // The text has left a checkpoint after its own first page.
   Sequence d = engine.sequence();
   EXPECT_EQ(append(d, other), 41);
 }

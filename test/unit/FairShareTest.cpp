@@ -36,7 +36,7 @@ TEST(FairShare, NobodySavesForLater) {
     EXPECT_EQ(fair.next({"early"}), 0u);
     fair.charge("early", 100);
   }
-  // It does not get a hundred turns now.
+  // The client that was idle does not get a hundred turns now.
   std::map<size_t, int> turns;
   for (int i = 0; i < 20; ++i) {
     size_t next = fair.next({"early", "late"});
@@ -157,7 +157,7 @@ TEST(PrefillChunk, FindsTheChunkThatTakesSoManySteps) {
     chunk.observe(tokens, 0, 3, 0.010 + 0.001 * tokens);
   }
   EXPECT_NEAR(chunk.tokens(true, 0), 30, 1);
-  // Where prompts cost hardly anything, a whole ubatch.
+  // If prompts cost hardly anything, a step takes a whole ubatch.
   for (int i = 0; i < 20; ++i)
     chunk.observe(chunk.tokens(true, 0), 0, 3, 0.0101);
   EXPECT_EQ(chunk.tokens(true, 0), 512);

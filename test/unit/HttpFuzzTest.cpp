@@ -130,7 +130,7 @@ TEST(HttpFuzzTest, DamagedRequestsGetAnAnswerOrAreClosed) {
     clients.emplace_back(run, seed);
   for (std::thread &client : clients)
     client.join();
-  // It still serves, and nothing is left behind.
+  // The server still answers, and nothing is left behind.
   HttpClient client = server.client();
   EXPECT_EQ(client.request("GET", "/x").body, "GET /x ");
   client.close();

@@ -136,7 +136,7 @@ TEST(HttpLimitsTest, AnAbsoluteAddressIsUnderstood) {
   HttpClient client = server.client();
   EXPECT_EQ(client.request("GET", "http://localhost/x?y=1").body, "GET /x ");
   EXPECT_EQ(client.request("GET", "HTTP://localhost").body, "GET / ");
-  // It counts more than the header.
+  // The host in the request line counts more than the header.
   EXPECT_EQ(client.request("GET", "http://evil.example/x").status, 403);
 }
 

@@ -92,7 +92,7 @@ TEST(HttpStaticTest, AFileIsServedAndAskedForAgain) {
   EXPECT_EQ(client.request("HEAD", "/").header("content-length"),
             std::to_string(source("index.html").size()));
   EXPECT_EQ(client.request("GET", "/").body, source("index.html"));
-  // Others are the handler's.
+  // Other paths go to the handler.
   EXPECT_EQ(client.request("GET", "/README.md").body, "GET /README.md ");
   EXPECT_EQ(client.request("POST", "/page.js", "x").status, 405);
 }
@@ -114,7 +114,7 @@ TEST(HttpStaticTest, TagsAreCompared) {
   EXPECT_FALSE(moert::namesTag("", "\"a\""));
 }
 
-// Whatever is in its folder: it must link.
+// The files must link, whatever is in the folder.
 TEST(HttpStaticTest, TheServersPageIsPartOfTheProgram) {
   for (const StaticFile &file : moert::serverPage)
     EXPECT_EQ(file.path.front(), '/');

@@ -253,7 +253,8 @@ TEST(HttpAccessTest, KeysMayBeGivenWithoutAFile) {
   EXPECT_EQ(status({{"x-api-key", "with:colon"}}), 200);
   EXPECT_EQ(status({{"x-api-key", "colon"}}), 401);
 
-  // Both together; a key that is in the file keeps its name.
+  // Keys of the option and of the file together; a key that is in the file
+  // keeps its name.
   settings.apiKeyFile = folder.write("keys", "alice:sk-three\nbob:sk-four");
   TestServer both(settings, [&](moert::HttpRequest request, auto answer) {
     client = request.client;

@@ -150,7 +150,7 @@ TEST(InputTextsTest, KeepsFilesToo) {
   EXPECT_EQ(**texts.read("the rules", file, 100), "new");
 }
 
-// It is refused before memory is full.
+// The device is refused before memory is full.
 TEST(ReadInputTest, RefusesAnEndlessDeviceByItsStart) {
   auto isText = [](std::string_view start) {
     return start.starts_with('\0')

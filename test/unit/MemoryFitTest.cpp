@@ -80,7 +80,8 @@ TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheFix) {
         "activations ", "1 worker ", "this process may use ",
         "--allow-paging runs it all the same, and reads about "})
     expectRefused(bytes, part);
-  // Then there are no weights left to page out, and no pages of the cache.
+  // With so little memory there are no weights left to page out, and no pages
+  // of the cache.
   expectRefused(need().resident() - 1, "--ubatch 1");
   options_.copyWeights = true;
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");

@@ -45,7 +45,7 @@ TEST_F(MoertCliTest, RunJsonAndStats) {
       << result.err;
 }
 
-// This does not depend on how the result is shown or on statistics.
+// The report does not depend on how the result is shown or on statistics.
 TEST_F(MoertCliTest, ATruncatedTextIsReported) {
   std::string run = "run " + plan_ + " -p a --temp 0 --ignore-eos ";
   for (const char *how : {"", "--stats", "--json", "--json --stats"}) {

@@ -326,7 +326,7 @@ TEST_F(KernelsOfThisMachineTest,
   EXPECT_FALSE(busy->disturbance.isQuiet());
 }
 
-// Only one of its measurements was disturbed, but it is not saved either.
+// Only one measurement was disturbed, but the description is not saved either.
 TEST_F(NativeTargetTest, ABusySweepAloneIsNotQuiet) {
   CpuMeasurement cpu = measuring({kQuiet});
   cpu.readByCores = measuring({kSpread}).readByCores;

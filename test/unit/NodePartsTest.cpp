@@ -109,7 +109,7 @@ TEST_F(NodePartsTest, DevicesReadTheirOwnNodes) {
   EXPECT_EQ(nodesOf["wo"], (std::set<int>{3}));
   EXPECT_EQ(nodesOf["dense_down"], (std::set<int>{3}));
   EXPECT_EQ(nodesOf["down"], (std::set<int>{5, 6}));
-  // Its rows are a single unit, which is not divided.
+  // The rows of the weight are a single unit, which is not divided.
   EXPECT_EQ(nodesOf["gate"], (std::set<int>{6}));
 }
 

@@ -170,7 +170,7 @@ TEST_F(PackedFileTest, HoldsTheSameBytesHoweverManyThreadsWrite) {
     auto hashes = write({threads, progress});
     ASSERT_TRUE(hashes.isOk()) << hashes.status().message();
     EXPECT_EQ(last, file.bytes);
-    // Not EXPECT_EQ: it would print megabytes.
+    // EXPECT_EQ would print megabytes.
     EXPECT_TRUE(written() == bytes) << threads << " threads";
     expectHashesOfTheFile(*hashes);
   }

@@ -37,7 +37,7 @@ protected:
                           const TemplateSettings &chat)
         -> StatusOr<std::unique_ptr<ServedModel>> {
       opening_(id);
-      // As many as memory holds.
+      // Memory holds only so many models.
       if (host_->loaded().size() >= most_)
         return Status(StatusCode::DoesNotFit, "no memory for " + id);
       if (auto failure = failures_.find(id); failure != failures_.end())

@@ -209,7 +209,7 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
   status = compile(resolve("t.fb", dir.file("s.weights")), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage) << "by another way";
-  // That plan does not use the weights any more, or is gone.
+  // The file is free when the other plan does not use it any more, or is gone.
   ASSERT_TRUE(compile(resolve("s.fb"), "").isOk());
   EXPECT_TRUE(compile(resolve("s"), "b").isOk());
   stdfs::remove(dir.file("s"));

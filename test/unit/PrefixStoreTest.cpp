@@ -195,7 +195,7 @@ TEST_F(PrefixStoreTest, FilesOfOtherPlansAreLeftAlone) {
   EXPECT_EQ(other->files(), 0u);
   EXPECT_EQ(other->find(textOf(1, 31), kGroup), 0);
   EXPECT_EQ(files().size(), 3u);
-  // But they count.
+  // The files count although they are not listed.
   EXPECT_GT(other->bytes(), 0u);
   EXPECT_EQ(store(1)->bytes(), 0u);
   EXPECT_EQ(files().size(), 2u);

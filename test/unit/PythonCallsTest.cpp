@@ -159,7 +159,8 @@ TEST(PythonCalls, CallsEndAtTheirBracket) {
 const std::vector<std::string> kMarks = {"<|im_start|>", "<|tool_call_start|>",
                                          "<|tool_call_end|>"};
 
-// As LFM2's older templates, which write the list of tools and no call.
+// The template has the form of LFM2's older ones, which write the list of tools
+// and no call.
 TEST(PythonCalls, TheFormIsKnownByItsToken) {
   const std::string source = conversation(
       "<|im_start|>", "\\n", "<|im_end|>\\n", "{{ m.content }}", "");

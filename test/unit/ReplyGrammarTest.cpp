@@ -372,7 +372,7 @@ TEST(ReplyGrammar, ParametersBetweenMarks) {
   EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"c", "green"}})));
 }
 
-// As Gemma 4 writes them: names without quotes, strings between marks.
+// The form is that of Gemma 4: names without quotes, strings between marks.
 TEST(ReplyGrammar, BareArgumentsAreHeldToTheirSchema) {
   const std::vector<Tool> tools = {
       {"f", "", Json::parse(R"({"type": "object", "required": ["n"],

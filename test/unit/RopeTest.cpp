@@ -63,7 +63,7 @@ TEST_F(RopeTest, YarnRampMovesWithTheBetas) {
   EXPECT_FLOAT_EQ(moved[11], 0.04216965f);
   EXPECT_FLOAT_EQ(usual[16], 0.0055f);
   EXPECT_FLOAT_EQ(moved[16], 0.0056666667f);
-  // It ends at pair 23, or at pair 21.
+  // The ramp ends at pair 23, or at pair 21.
   EXPECT_FLOAT_EQ(usual[22], 0.00017782794f);
   EXPECT_FLOAT_EQ(moved[22], 4.4456985e-05f);
   EXPECT_FLOAT_EQ(usual[31], moved[31]);

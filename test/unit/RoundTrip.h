@@ -148,7 +148,7 @@ private:
     messages.variables()["add_generation_prompt"] = true;
     messages.variables()["enable_thinking"] = true;
     messages.variables()["thinking"] = true;
-    // As clients' requests are made fit for the template.
+    // Messages are made fit for the template as those of clients' requests are.
     messages =
         fitMessages(messages, format_.history().habits(messages.variables()));
     auto prompt = format_.render(messages);

@@ -73,7 +73,7 @@ TYPED_TEST(SchedulerStatesTest, ASecondTurnEvaluatesTheNewPartAlone) {
   EXPECT_EQ(this->evaluatedBy(request, received), 1 + 12 + 5);
   EXPECT_EQ(received->stats().cachedTokens, int32_t(text.size()) - 12 - 1);
   EXPECT_EQ(received->reply().tokens, this->alone(request));
-  // The same again: from the last full page of the prompt.
+  // A second time, evaluation begins at the last full page of the prompt.
   EXPECT_LE(this->evaluatedBy(request, received), kPage + 5);
   EXPECT_EQ(received->reply().tokens, this->alone(request));
   this->expectNoPageIsLost();

@@ -120,7 +120,7 @@ TEST_F(SchedulerTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(message({.stepFactor = 1}), HasSubstr("step factor is 1"));
 }
 
-// Whatever ends a text, its last token included.
+// The last token belongs to the text, whatever ends it.
 TEST_F(SchedulerTest, TextsEndAsTheyDoAlone) {
   open(/*context=*/kPage);
   start();
@@ -152,7 +152,8 @@ TEST_F(SchedulerTest, TextsEndAsTheyDoAlone) {
 TEST_F(SchedulerTest, CancellationFreesPagesWithinAStep) {
   open();
   Scheduler &scheduler = start();
-  // It cancels itself from its own sink, as a server does that cannot write.
+  // The generation cancels itself from its own sink, as a server does that
+  // cannot write.
   GenerationId id = 0;
   Gate started;
   Received received([&](const GenerationEvent &event) {
@@ -225,7 +226,7 @@ TEST_F(SchedulerTest, AFullQueueRefusesAtOnce) {
   for (Received &each : waiting)
     EXPECT_TRUE(each.end().status.isOk());
   EXPECT_EQ(scheduler.stats().refused, 2u);
-  // There is room again.
+  // After that, there is room again.
   complete(greedy({5}, 1, "a"));
 }
 
@@ -339,7 +340,7 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
     EXPECT_EQ(each.reply().tokens, expected);
     cached += each.stats().cachedTokens;
   }
-  // Of the others' prompts the end is evaluated again.
+  // The end of the other prompts is evaluated again.
   const int32_t most = 2 * kPage + 10 - kPromptEnd;
   EXPECT_EQ(cached, 3 * most);
   waitForAll();
@@ -433,8 +434,8 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   auto second = complete(greedy(text, 6));
   EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(second->reply().tokens, alone(greedy(text, 6)));
-  // The same again: only the end of the prompt, which the prefill phase
-  // evaluates as it did before.
+  // A second time, only the end of the prompt is evaluated, by the prefill
+  // phase as before.
   auto again = complete(greedy(text, 6));
   EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(again->reply().tokens, second->reply().tokens);

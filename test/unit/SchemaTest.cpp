@@ -196,7 +196,7 @@ TEST(Schema, NumbersHaveNoDeadEnds) {
           if (isSet(*mask, token))
             choices.push_back(token);
         ASSERT_FALSE(choices.empty()) << schema << " " << text;
-        // As soon as it may end, once it is long.
+        // A long text ends as soon as it may.
         int32_t token = choices[random() % choices.size()];
         if (text.size() > 12 && choices.back() == kEnd)
           token = kEnd;

@@ -65,7 +65,7 @@ TEST_F(StepWorkTest, APhaseIsTheSumOfItsInstructions) {
   EXPECT_EQ(work.ops, 1 + 20 + 40 + 16);
   EXPECT_EQ(work.bytes, 40);
   EXPECT_EQ(phaseWork(*plan, PhaseKind::Batch, StepSize::after(9, 1)).bytes, 0);
-  // The same as for decode, or prefill with more tokens.
+  // The work is that of decode, or of prefill with more tokens.
   EXPECT_EQ(sequenceWork(*plan, StepSize::after(9, 1)).ops, work.ops);
   double five = phaseWork(*plan, PhaseKind::Prefill, StepSize::after(0, 5)).ops;
   EXPECT_GT(five, 0);

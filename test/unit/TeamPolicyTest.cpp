@@ -74,7 +74,7 @@ TEST(TeamPolicyTest, UsesAllWorkersOnAnIdleMachine) {
   Machine machine{.cores = 4};
   TeamPolicy policy(upTo(4));
   EXPECT_GT(machine.runFor(policy, 10)[4], 0.99);
-  // It reads the system's figures once in 10 ms.
+  // The policy reads the system's figures once in 10 ms.
   EXPECT_LE(machine.decisions, 1001);
 }
 

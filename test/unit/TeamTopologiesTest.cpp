@@ -69,7 +69,8 @@ void expectNearBest(TeamMachine machine, const TeamRange &range,
   }
 }
 
-/// Others use `count` CPUs from `begin` to `end`.
+/// Returns a function by which other programs use `count` CPUs from `begin` to
+/// `end`.
 std::function<int(double)> busyBetween(int count, double begin, double end) {
   return [=](double now) { return now >= begin && now < end ? count : 0; };
 }

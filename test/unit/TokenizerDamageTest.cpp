@@ -155,7 +155,7 @@ TEST_P(TokenizerDamage, OfASpec) {
     TokenizerSpec spec = *whole;
     for (size_t n = damage.below(6) + 1; n > 0; --n)
       damage.apply(spec);
-    // The same vocabulary as each of the tokenizer models.
+    // The vocabulary is used with each of the tokenizer models.
     spec.model = std::array{spec.model.c_str(), "gpt2", "llama",
                             "gemma4"}[damage.below(4)];
     StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);

@@ -156,7 +156,7 @@ TEST_F(HybridTest, KindsAndClocksStandInForCapacities) {
   EXPECT_EQ(topology[0].capacity, 1024);
   // 2/3 of the capacity at 3/4 of the clock.
   EXPECT_EQ(topology[16].capacity, 512);
-  // Where all cores are of one kind, clocks do not make kinds.
+  // If all cores are of one kind, different clocks make no kinds.
   folder_.write("devices/cpu_atom/cpus", "\n");
   EXPECT_EQ(read(upTo(32))[16].capacity, 1024);
 }

@@ -126,7 +126,7 @@ TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
   Sequence c = engine.sequence();
   EXPECT_EQ(append(c, other), 1);
   EXPECT_EQ(append(c, textOf(6, 70)), 70);
-  // It has rows of the first text, as many as that text's checkpoint.
+  // The sequence has rows of the first text, as many as that text's checkpoint.
   Sequence d = engine.sequence();
   append(d, other);
   ASSERT_TRUE(d.rewind(2 * kPage + 30 - WindowPlan::kLargeUbatch).isOk());

@@ -142,7 +142,8 @@ Tool::Tool(std::string name, std::string description)
   // Tool::limitIsa() takes it; here it is described.
   addReader(*app_, kIsa, [](const std::string &) { return Status::ok(); });
   app_->footer(kExitCodeHelp);
-  // Only one command: an argument after it may have the name of another.
+  // Only one command is parsed: an argument after it may have the name of
+  // another.
   app_->require_subcommand(0, 1);
   // Misspelt commands arrive as extras, so that the message can suggest one.
   app_->allow_extras();
@@ -230,7 +231,7 @@ Status Tool::unknownArguments(const CLI::App &command) const {
         known.push_back("--" + name);
     std::ranges::move(theirOptionNames(), std::back_inserter(known));
   }
-  // As some tools take it.
+  // Some tools take a prompt as an argument.
   if (!isOption && command.get_option_no_throw("--prompt"))
     return Status(StatusCode::Usage, "unexpected argument " +
                                          moert::clipped(word) +

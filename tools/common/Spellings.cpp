@@ -357,7 +357,7 @@ private:
     const std::string name = ours.substr(0, space);
     if (!find(name))
       return false;
-    // Of a pair, the second one says what the first one said.
+    // In a pair, the second option means the same as the first.
     if (row.values == kPaired &&
         std::ranges::find(result_.words, name) != result_.words.end())
       return true;

@@ -97,7 +97,7 @@ class Kit:
         """Starts a program, in a session of its own so that all of it can be ended; its errors go to the step's log."""
         self.log.write("$ " + " ".join(map(str, words)) + "\n")
         self.log.flush()
-        # Only the kit's programs get its libraries: the machine's may need newer ones.
+        # Only the kit's programs get its libraries, because the machine's own may need newer ones.
         environment = self.environment if str(words[0]).startswith(self.work) else os.environ
         return subprocess.Popen([str(word) for word in words], cwd=self.work, stdin=subprocess.DEVNULL, stdout=stdout,
                                 stderr=self.log, text=True, env=dict(environment, **variables), start_new_session=True)

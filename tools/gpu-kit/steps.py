@@ -151,7 +151,7 @@ def cancel(kit):
     waits, late = [], 0
     for i in range(1 if kit.software else 10):
         process = kit.start(text_words(kit, 2200))
-        # Until the first text, so that it is in a step.
+        # Waits for the first text, so that the interruption is in a step.
         process.stdout.read(1)
         time.sleep(0.007 * i)
         begin = time.time()

@@ -49,7 +49,8 @@ void GenerationState::receive(GenerationEvent event) {
 
 void GenerationState::cancel() {
   isCancelled = true;
-  // It has not ended, so that the scheduler still waits for its end.
+  // The generation has not ended, so that the scheduler still waits for its
+  // end.
   if (id != 0 && !hasEnded)
     scheduler.cancel(id);
 }

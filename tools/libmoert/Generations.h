@@ -57,7 +57,8 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
   std::deque<OwnedEvent> events;
   moert_generation *handle = nullptr; ///< Null after it was destroyed.
   GenerationId id = 0;                ///< 0 if it is not known yet.
-  /// Its place in Inbox::ready, where it is as long as there are events.
+  /// Place in Inbox::ready, where the generation is as long as there are
+  /// events.
   std::list<std::shared_ptr<GenerationState>>::iterator place;
   bool isCancelled = false;
   bool hasEnded = false; ///< Whether the scheduler has ended the generation.

@@ -37,7 +37,8 @@ struct moert_engine {
   /// Why there is no tokenizer; reported by the calls that need one.
   moert::Status noTokenizer;
   moert::capi::Failure last;
-  /// Those that exist; replies also counts samplers that have a constraint.
+  /// Numbers of objects that exist; replies also counts samplers that have a
+  /// constraint.
   size_t sequences = 0, replies = 0;
   /// The one that uses the engine; null: none.
   moert::Scheduler *scheduler = nullptr;
@@ -114,7 +115,7 @@ template <class F> moert_status guarded(Failure &last, F body) {
   }
 }
 
-/// The same for a function of this engine.
+/// Calls a function of this engine in the same way.
 template <class F> moert_status guarded(moert_engine *handle, F body) {
   return handle ? guarded(handle->last, body) : MOERT_USAGE;
 }

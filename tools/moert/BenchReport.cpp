@@ -23,7 +23,7 @@ struct Reached {
   double value = 0; ///< GB/s of weights, or TOPS.
   std::string_view unit = {};
   Rate limit = {}; ///< 0 if it was not measured.
-  /// None if not measured.
+  /// Absent if not measured.
   std::optional<double> ofBest = {}, ofSustained = {};
 };
 

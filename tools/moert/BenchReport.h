@@ -70,7 +70,7 @@ MeanAndDeviation summarise(const std::vector<double> &samples);
 /// ours.
 std::string benchMarkdown(const BenchSubject &,
                           const std::vector<BenchResult> &);
-/// As recordsText() with these formats.
+/// Returns recordsText() with these formats.
 std::string benchRecords(const BenchSubject &, const std::vector<BenchResult> &,
                          const std::string &format);
 

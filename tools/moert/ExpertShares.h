@@ -33,7 +33,7 @@ public:
 
 private:
   std::vector<std::string> devices_;
-  /// By layer: for each expert, the number of its device.
+  /// For each layer: for each expert, the number of its device.
   std::map<int32_t, std::vector<uint32_t>> owners_;
   std::vector<uint64_t> choices_; ///< One for each device.
 };

@@ -48,7 +48,7 @@ std::string thisMachine() {
   return machine;
 }
 
-/// Where a shell finds the program.
+/// Returns the path at which a shell finds the program.
 stdfs::path searchPath(const std::string &program) {
   const char *folders = std::getenv("PATH");
   if (program.find('/') != std::string::npos || !folders)

@@ -87,10 +87,10 @@ private:
   struct Phase {
     const fb::Phase *table = nullptr;
     std::vector<ProfileEntry> entries; ///< One for each instruction.
-    /// By instruction: one entry per step.
+    /// For each instruction: one entry per step.
     std::vector<std::vector<double>> waits;
-    /// By queue: seconds in instructions, and others except at barriers, per
-    /// step.
+    /// For each queue: seconds in instructions, and others except at barriers,
+    /// per step.
     std::vector<std::vector<double>> runs, rests;
     uint64_t steps = 0;
     double seconds = 0;

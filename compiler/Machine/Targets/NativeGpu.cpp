@@ -148,7 +148,7 @@ measureGpus(const std::string &cudaLibrary,
 }
 
 std::vector<DeviceDesc> assumedGpus(const std::string &cudaLibrary) {
-  // Of a middling card.
+  // Typical values of a GPU of the middle class.
   constexpr double memory = 5e11, link = 2e10, latency = 2e-5;
   std::vector<DeviceDesc> gpus;
   if (StatusOr<CudaDriver> driver = CudaDriver::load(cudaLibrary))

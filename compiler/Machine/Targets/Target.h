@@ -119,7 +119,8 @@ struct DeviceDesc {
   bool sharesMemory = false;
   /// Link to the host; 0 for a CPU and for a GPU that shares its memory.
   Peak link;
-  /// Of a copy to or from the host; with a shared memory of a hand-over.
+  /// Latency of a copy to or from the host; with shared memory, that of handing
+  /// work over.
   double linkLatencySeconds = 0;
   Storage storage; ///< The disk of a CPU's machine.
   /// Rates of kernels that plans for the device may use; of a CPU, of all. A

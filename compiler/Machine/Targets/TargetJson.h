@@ -22,8 +22,8 @@ std::string_view shippedText(std::string_view name);
 /// machine.
 TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices);
 
-/// Like joinDevices(), for a machine: fails with Usage unless exactly one
-/// device is a CPU.
+/// Joins devices as joinDevices() does, but to a machine: fails with Usage
+/// unless exactly one device is a CPU.
 moert::StatusOr<TargetDesc> makeTarget(std::string name,
                                        std::vector<DeviceDesc> devices);
 

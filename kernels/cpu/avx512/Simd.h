@@ -171,7 +171,7 @@ private:
     return add(_mm512_shuffle_f32x4(ab, cd, 0x88),
                _mm512_shuffle_f32x4(ab, cd, 0xdd));
   }
-  /// As _mm_hadd_ps in each part of four lanes.
+  /// Does what _mm_hadd_ps does, in each part of four lanes.
   MOE_INLINE static Vec addNeighbours(Vec a, Vec b) {
     return add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
   }

@@ -93,7 +93,7 @@ MOE_INLINE void subDots(const uint8_t *tile, int s, int half, const A8Row *rows,
                         int64_t block, Ints (*dots)[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kSubs = 32 / Tile::kSub;
-  // Of a pair of activations' sums, those of the columns count.
+  // Two sums of activations are adjacent; only that of these columns counts.
   [[maybe_unused]] auto zeros = [&](int i, const A8Row &row) {
     int zero = Tile::kZero & 0xffff;
     return pairProducts(

@@ -115,8 +115,8 @@ struct Simd {
   MOE_INLINE static Vec fnma(Vec a, Vec b, Vec c) {
     return {vfmsq_f32(c.low, a.low, b.low), vfmsq_f32(c.high, a.high, b.high)};
   }
-  /// Like AVX2's: the second operand if either is NaN, where NEON's own
-  /// instructions return the NaN.
+  /// The result is that of AVX2: the second operand if either is NaN, where
+  /// NEON's own instructions return the NaN.
   MOE_INLINE static float32x4_t max4(float32x4_t a, float32x4_t b) {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
   }

@@ -66,7 +66,8 @@ private:
   bool mayPack_;
   llvm::DenseMap<Key, Uses> uses_;
   llvm::DenseSet<Key> streamed_;
-  /// By weight: 1 if a CPU reads it, 2 if a GPU does that shares its memory.
+  /// Readers of each weight: 1 if a CPU reads it, 2 if a GPU does that shares
+  /// its memory.
   llvm::DenseMap<StringAttr, int> readers_;
   /// The CPU that reads a weight.
   llvm::DenseMap<StringAttr, const moec::DeviceDesc *> hosts_;

@@ -183,7 +183,7 @@ private:
     ++numPlaced;
   }
 
-  /// By layer: the rule that decides about its cache, and why.
+  /// For each layer: the rule that decides about its cache, and why.
   using DecisionsOfCaches = llvm::DenseMap<int64_t, TensorDevices::Decision>;
 
   static bool isOfAttentionRule(const DecisionsOfCaches &ofCache,

@@ -19,7 +19,8 @@ struct CpuDeviceOptions {
   FirstWorker first = FirstWorker::Caller;
   /// The CPUs of the workers, for WorkerPool::create().
   std::vector<std::vector<int>> cpus;
-  /// Their memory nodes, for makeWorkers(); empty if workers are not pinned.
+  /// Memory nodes of these CPUs, for makeWorkers(); empty if workers are not
+  /// pinned.
   std::vector<int> nodes;
   /// How many of them run a step.
   TeamRange range = TeamRange::fixed(1);

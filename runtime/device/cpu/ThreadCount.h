@@ -15,7 +15,7 @@ struct CpuBudget {
   /// CPU time that control groups grant, in CPUs; 0: no quota. It bounds the
   /// other two, rounded up.
   double quota = 0;
-  /// As teamMarks(), up to `cpus`.
+  /// Result of teamMarks(), up to `cpus`.
   std::vector<int> marks = {};
 };
 

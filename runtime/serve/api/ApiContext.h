@@ -60,7 +60,7 @@ struct Exchange {
   ErrorStyle style;
   /// Parts of the path for which the route has names, in their order.
   std::vector<std::string> names = {};
-  /// Until when it may be prepared: ApiSettings::prepareTime.
+  /// Until when the request may be prepared: ApiSettings::prepareTime.
   Deadline deadline = {};
   /// Bytes of the body, which is freed when it has been parsed.
   uint64_t bodyBytes = 0;

@@ -68,7 +68,7 @@ Json errorJson(ErrorStyle style, const ApiError &error) {
                  {"type", typeOf(error.status).openAi},
                  {"param", nullIfEmpty(error.param)},
                  {"code", nullIfEmpty(error.code)}};
-    // As llama-server's clients read them.
+    // Clients of llama-server read these fields.
     if (error.contextTokens > 0) {
       json["n_prompt_tokens"] = error.promptTokens;
       json["n_ctx"] = error.contextTokens;
@@ -77,8 +77,8 @@ Json errorJson(ErrorStyle style, const ApiError &error) {
   }
   case ErrorStyle::Anthropic: {
     std::string message = error.message;
-    // By these words Anthropic's clients know that they have to shorten a
-    // conversation.
+    // Clients of Anthropic's interface know by these words that they have to
+    // shorten a conversation.
     if (error.contextTokens > 0)
       message =
           fmt::format("prompt is too long: {} tokens > {} maximum; {}",

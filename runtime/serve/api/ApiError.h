@@ -22,11 +22,12 @@ struct ApiError {
   /// Code for programs, such as "context_length_exceeded"; or "".
   std::string code = {};
   int32_t retryAfter = 0; ///< Seconds to wait; 0: no advice.
-  /// Of a prompt that does not fit, and the context; 0: it is no such error.
+  /// Tokens of a prompt that does not fit, and of the context; 0 for other
+  /// errors.
   int32_t promptTokens = 0, contextTokens = 0;
 };
 
-/// Whose shape errors have: it depends on the path.
+/// The interface whose form errors have, which depends on the path.
 enum class ErrorStyle { OpenAi, Anthropic, Ollama };
 
 /// The error that tells a client of `status`, which is not ok.

@@ -42,7 +42,7 @@ struct ApiSettings {
                      std::function<void()> job)>
       later = {};
 
-  /// Where assistants, threads and responses are kept; null: in memory, until
+  /// Store of assistants, threads and responses; null: they are in memory until
   /// the server ends.
   std::shared_ptr<ObjectStore> store = {};
   /// Responses of one client that are kept there for requests that continue
@@ -75,7 +75,7 @@ inline constexpr size_t kMostStops = 16;
 inline constexpr int32_t kMostTopLogprobs = 20;
 inline constexpr size_t kMostMessages = 65536;
 inline constexpr size_t kMostTools = 1024;
-/// Of a request: prompts, and the choices of all of them.
+/// The most prompts of a request, and the most choices of all its prompts.
 inline constexpr size_t kMostPrompts = 2048;
 inline constexpr int32_t kMostRequestTokens = 1 << 30;
 /// Memory of the values of a member of the body, but for its texts: they are

@@ -33,7 +33,7 @@ struct ModelFacts {
   std::string digest; ///< Hash of the model's file, in hexadecimal; may be "".
   std::string chatTemplate; ///< Source of the template; "" if there is none.
   std::string rankTemplate = {}; ///< Result of planRankTemplate().
-  /// Of the classifier's outputs; none for a model that writes text.
+  /// Names of the classifier's outputs; none for a model that writes text.
   std::vector<std::string> labels = {};
   int64_t created = 0; ///< Time of the plan's file, in seconds since 1970.
   uint64_t bytes = 0;  ///< Bytes of the weights.
@@ -50,8 +50,7 @@ struct BackendStats {
   uint64_t queued = 0, running = 0;       ///< Number of generations now.
   uint64_t pagesTotal = 0, pagesFree = 0; ///< Number of pages of the cache now.
   uint64_t pageTokens = 0; ///< Tokens that fit in a page of the cache.
-  /// Of the free ones: those that nothing holds, and the most that finished
-  /// texts hold.
+  /// Free pages that nothing holds, and the most that finished texts hold.
   uint64_t pagesEmpty = 0, pagesKept = 0;
   uint64_t promptTokens = 0; ///< Tokens of all prompts that were begun.
   /// Part of promptTokens that was found in the cache.
@@ -107,7 +106,8 @@ public:
   /// called. Events may come before this returns.
   virtual StatusOr<uint64_t> submit(GenerationRequest request,
                                     GenerationSink sink) = 0;
-  /// Its last event still comes. Does nothing after that.
+  /// Cancels a generation, whose last event still comes. Does nothing after
+  /// that event.
   virtual void cancel(uint64_t id) = 0;
   /// When a request that was refused for want of room may be sent again.
   virtual int32_t retryAfterSeconds() const = 0;
@@ -135,7 +135,7 @@ public:
 
   /// In the order of their names, loaded or not.
   virtual std::vector<ModelFacts> models() const = 0;
-  /// Those that are loaded.
+  /// Returns the models that are loaded.
   virtual std::vector<std::shared_ptr<Backend>> loaded() const = 0;
 
   /// Calls `then` once with the model of this name, at once or from another

@@ -41,7 +41,7 @@ struct GenerateCall {
   int32_t topLogprobs = -1; ///< -1: probabilities are not wanted.
   /// Whether the prompt's tokens have probabilities too.
   bool promptLogprobs = false;
-  /// As in GenerationRequest.
+  /// Same meaning as in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
   bool streams = false;
@@ -69,7 +69,8 @@ struct ToolChoice {
 /// is offered.
 struct ToolOrigin {
   std::string name, space; ///< `space`: the namespace of the tool, or "".
-  /// Its input is a text, which the function has as its argument `input`.
+  /// Whether the tool's input is a text, which the function has as its argument
+  /// `input`.
   bool isCustom = false;
 };
 
@@ -106,9 +107,9 @@ struct Choice {
 
   std::string text, reasoning;
   std::vector<ToolCall> calls;
-  /// Of the tokens of `text`.
+  /// Probabilities of the tokens of `text`.
   std::vector<TokenLogprob> logprobs;
-  /// As in GenerationEvent.
+  /// Same meaning as in GenerationEvent.
   std::vector<TokenLogprob> promptLogprobs;
   Finish finish = Finish::Stop;
   StopReason reason = StopReason::EndOfText;

@@ -123,14 +123,14 @@ void readSampling(const Field &object, const ApiSettings &settings,
   set(params.frequencyPenalty, "frequency_penalty", -2, 2);
   set(params.repetitionPenalty, "repetition_penalty", 0.01, 100);
   set(params.repetitionPenalty, "repeat_penalty", 0.01, 100);
-  // As in other engines: -1 keeps all, which is 0 here.
+  // In other engines, -1 keeps all tokens; here, 0 does.
   if (auto topK = object["top_k"].integer(-1, INT32_MAX))
     params.topK = uint32_t(std::max<int64_t>(*topK, 0));
   // -1 is all of the text.
   constexpr int64_t mostWindow = 1 << 20;
   if (auto window = object["repeat_last_n"].integer(-1, mostWindow))
     params.repetitionWindow = uint32_t(*window < 0 ? mostWindow : *window);
-  // Nothing but the most likely token remains of no probability at all.
+  // A top_p of 0 keeps only the most likely token.
   if (params.topP == 0)
     params.topK = 1, params.topP = 1;
   if (auto seed = object["seed"].integer(INT64_MIN, INT64_MAX)) {

@@ -89,7 +89,7 @@ public:
     status_ = tokens.status();
     return {};
   }
-  /// Of the last text that could not be encoded.
+  /// Error of the last text that could not be encoded.
   const Status &status() const { return status_; }
 
 private:

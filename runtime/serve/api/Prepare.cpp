@@ -70,7 +70,8 @@ std::optional<ApiError> tooLong(const ServedText &backend, size_t tokens,
       .contextTokens = context};
 }
 
-/// The same for the texts of a conversation that a template writes as they are.
+/// Returns the error for a conversation that is too long already by those texts
+/// that a template writes unchanged.
 std::optional<ApiError> surelyTooLong(const ServedText &backend,
                                       const Messages &messages) {
   if (!backend.chatFormat())

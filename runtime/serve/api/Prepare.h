@@ -30,7 +30,7 @@ using Prepared = std::variant<RunPlan, ApiError>;
 /// Renders and encodes a conversation, and holds the reply to its tools.
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      ChatCall call);
-/// The same for prompts of tokens; each gives `call.choices` choices.
+/// Prepares prompts of tokens; each gives `call.choices` choices.
 Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const GenerateCall &call,
                         std::vector<ChatPrompt> prompts);

@@ -56,7 +56,7 @@ public:
   /// The whole answer of a request that does not stream.
   virtual nlohmann::ordered_json whole(std::span<const Choice> choices) = 0;
 
-  // Of one that does, the bytes to send. All but error() may be "".
+  // For a request that streams, the bytes to send. All but error() may be "".
   virtual std::string_view contentType() const { return "text/event-stream"; }
   /// What is sent where nothing else was for a while.
   virtual std::string ping() const { return ": ping\n\n"; }

@@ -60,7 +60,7 @@ private:
   const size_t together_; ///< The most choices that run or wait.
 
   std::mutex eventsMutex_;
-  /// Those that a thread for long work takes.
+  /// Events for the thread that does long work.
   std::deque<std::pair<size_t, GenerationEvent>> events_;
 
   /// Guards all below. Recursive: an answer may say that its client is gone
@@ -148,7 +148,7 @@ ApiError Run::errorOf(const ChoiceStream &stream) const {
     status = Status(StatusCode::Cancelled,
                     status.message() + ": the server is stopping");
   ApiError error = moert::errorOf(status, backend_->retryAfterSeconds());
-  // Such as a reply that could not be held to its grammar: another try would
+  // For example, a reply could not be held to its grammar: another try would
   // end in the same way.
   if (status.code() == StatusCode::DoesNotFit ||
       status.code() == StatusCode::Unsupported) {

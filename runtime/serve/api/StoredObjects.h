@@ -53,7 +53,8 @@ void answerDelete(const Exchange &exchange, const std::string &kind,
 
 /// `metadata`: up to 16 texts by names; {} if it is absent.
 nlohmann::ordered_json readMetadata(const Field &body);
-/// The same of a request's body; or nothing after an error has been sent.
+/// Returns the metadata of a request's body, or nothing after an error has been
+/// sent.
 std::optional<nlohmann::ordered_json>
 metadataOf(const Exchange &exchange, const nlohmann::ordered_json &body);
 /// Answers with the object after its metadata were replaced by the request's.

@@ -49,7 +49,8 @@ public:
   BackendStats stats() const override;
   std::vector<BackendSlot> slots() const override;
 
-  /// Of the engine, whose other members belong to the scheduler's thread.
+  /// Reads only this member of the engine, because the others belong to the
+  /// scheduler's thread.
   const MemoryFit &fit() const { return engine_->fit(); }
   /// Scheduler::drain().
   bool drain(std::chrono::steady_clock::time_point deadline) {

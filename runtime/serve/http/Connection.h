@@ -31,7 +31,7 @@ public:
   using Clock = std::chrono::steady_clock;
   struct Peer {
     std::string name; ///< Name in the log: "127.0.0.1:40312" or "unix".
-    /// Whose connections are counted together; "" for unix sockets.
+    /// Group whose connections are counted together; "" for unix sockets.
     std::string group;
     bool isUnix = false;
   };
@@ -83,7 +83,7 @@ private:
 
   // Answering.
   std::shared_ptr<AnswerQueue> newAnswer();
-  /// Whose share of bodies and handlers a request takes.
+  /// Name of the client whose share of bodies and handlers a request uses.
   const std::string &owner() const {
     return admission_.client.empty() ? peer_.group : admission_.client;
   }

@@ -189,7 +189,8 @@ void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
   try {
     context_.poll();
   } catch (const std::exception &) {
-    // As in run(); what is left goes with the context.
+    // Exceptions are ignored as in run(); handlers that are left end with the
+    // context.
   }
 }
 

@@ -58,7 +58,7 @@ public:
 
   /// The port that is listened on; 0 for a unix socket alone.
   uint16_t port() const;
-  /// Where clients find it: "http://127.0.0.1:8080", "unix:/run/moert.sock".
+  /// Addresses for clients: "http://127.0.0.1:8080", "unix:/run/moert.sock".
   const std::vector<std::string> &addresses() const;
   /// What a user should know of the files, such as keys that others can read.
   std::vector<std::string> warnings() const;

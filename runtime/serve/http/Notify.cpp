@@ -95,7 +95,7 @@ watchdogInterval(std::string_view microseconds, std::string_view pid) {
 
 std::vector<int> activatedSockets(std::string_view count,
                                   std::string_view pid) {
-  // Those of another process that has started this one are not for it.
+  // Sockets with another pid are for the process that has started this one.
   constexpr uint64_t first = 3, most = 64;
   std::optional<uint64_t> sockets = number(count);
   if (!sockets || *sockets > most || number(pid) != uint64_t(getpid()))

@@ -30,13 +30,13 @@ public:
   bool isListening() const { return !socket_.empty(); }
   /// The service serves now; `status` is what "systemctl status" shows.
   Status ready(std::string_view status) const;
-  /// It ends, and serves no new requests.
+  /// Tells that the service ends, and serves no new requests.
   Status stopping(std::string_view status) const;
   /// What it does, such as the progress of loading.
   Status status(std::string_view text) const;
-  /// It is alive (watchdogInterval()).
+  /// Tells that the service is alive (watchdogInterval()).
   Status watchdog() const;
-  /// It needs so much more time to start or stop.
+  /// Tells that the service needs this much more time to start or stop.
   Status extendTimeout(std::chrono::milliseconds time) const;
 
 private:

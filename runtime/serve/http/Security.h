@@ -25,7 +25,7 @@ namespace moert {
 /// The keys of clients. Only their hashes are kept.
 class KeyRing {
 public:
-  /// Whose key it is.
+  /// The owner of a key.
   struct Client {
     std::string name;
     /// Clients of one group may find out what each other asked; without a group

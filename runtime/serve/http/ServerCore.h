@@ -44,7 +44,8 @@ public:
   /// Null if the server does not use TLS.
   std::shared_ptr<ssl_ctx_st> tls() const;
 
-  /// Where handlers run: those of monitors apart from all others.
+  /// Returns the queue in which the handlers of a path run: that of monitors is
+  /// separate.
   WorkQueue &workFor(const std::string &path);
   const std::shared_ptr<BodySpace> &bodies() const { return bodies_; }
   /// Waits for the handlers that run. When no connection is left.

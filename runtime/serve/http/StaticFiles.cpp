@@ -22,7 +22,7 @@ bool acceptsGzip(std::string_view acceptEncoding) {
     bool refused = false;
     for (std::string_view part : std::span(parts).subspan(1))
       if (part.size() >= 3 && equalsIgnoringCase(part.substr(0, 2), "q="))
-        // Only zeros: q=0, q=0.000.
+        // The value has only zeros: q=0, q=0.000.
         refused = part.find_first_not_of("0.", 2) == part.npos;
     if (equalsIgnoringCase(parts[0], "gzip"))
       return !refused;

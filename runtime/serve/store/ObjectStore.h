@@ -34,7 +34,7 @@ struct StoredObject {
   std::string kind;        ///< "thread", "run", ...
   std::string owner;       ///< Name of the client that may see it.
   std::string parent = {}; ///< The object with which it is deleted; "": none.
-  /// Where a kind has states: "in_progress", ...
+  /// State of the object ("in_progress", ...), if its kind has states.
   std::string status = {};
   std::string tag = {}; ///< Text by which lists of its kind are filtered.
   std::string body = {};

@@ -1,4 +1,4 @@
-// Those methods of Python's str that templates use.
+// Methods of Python's str that templates use.
 #include "runtime/text/jinja/Interpreter.h"
 #include "runtime/text/jinja/Unicode.h"
 

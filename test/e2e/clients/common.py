@@ -24,7 +24,7 @@ TOOL = "look_up"
 TOOL_TEXT = "Looks a word up."
 TOOL_SCHEMA = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"],
                "additionalProperties": False}
-# As OpenAI and Ollama have it.
+# The form of OpenAI and Ollama.
 FUNCTION_TOOL = {"type": "function", "function": {"name": TOOL, "description": TOOL_TEXT, "parameters": TOOL_SCHEMA}}
 
 

@@ -89,7 +89,7 @@ private:
     LinearArgs inPlace{.w = weight(format, 1, 8192, 7168)};
     GateUpArgs denseInPlace{.gate = weight(format, 1, 4096, 7168),
                             .up = weight(format, 1, 4096, 7168)};
-    // So few rows that a decode block has only some of a panel's.
+    // There are so few rows that a decode block has only some of a panel's.
     const WeightView few = weight(format, 1, 576, 2048),
                      more = weight(format, 1, 1408, 2048);
     ExpertsGateUpArgs gated{.gate = weight(format, 64, 1408, 2048),

@@ -152,7 +152,7 @@ Status writeSteps(const Plan &plan, const CudaDriver &driver, Memory &memory,
   return Status::ok();
 }
 
-/// Where a router writes the experts that tokens choose.
+/// The buffer to which a router writes the experts that tokens choose.
 struct Choice {
   cu::DevicePointer ids = 0;
   int32_t experts = 1, topK = 1;

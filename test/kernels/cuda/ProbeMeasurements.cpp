@@ -131,7 +131,7 @@ Status Probe::flagsByNodes() {
   return Status::ok();
 }
 
-/// As in ProbeKernels.h.
+/// The same function as in ProbeKernels.h.
 uint32_t patternOf(uint32_t round, uint32_t i) {
   uint32_t x = round * 0x9e3779b9u + i * 0x85ebca6bu;
   return x ^ x >> 15;

@@ -110,7 +110,7 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   Random random(51);
   // An odd number of units, if blocks allow it.
   int64_t rows = 45, cols = raggedCols(GetParam(), 512);
-  // By the number of multiprocessors, blocks have more or fewer weight rows.
+  // The number of multiprocessors decides how many weight rows a block has.
   for (auto [tokens, sms] : {std::pair{1, 0},
                              {2, 0},
                              {3, 0},

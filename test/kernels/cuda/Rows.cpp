@@ -28,7 +28,7 @@ Row linear(Format format, int64_t rows, int64_t cols, int32_t tokens) {
           }};
 }
 
-/// The same of weights as files have them, and floats.
+/// Rows of products with weights as files have them, and float activations.
 Row floats(Format format, int64_t rows, int64_t cols, int32_t tokens) {
   int64_t bytes = int64_t(rowBytes(format, uint64_t(cols))) * rows;
   return {fmt::format("floats {} {}x{} T={}", lower(formatInfo(format).name),

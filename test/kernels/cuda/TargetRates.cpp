@@ -210,7 +210,7 @@ void addPrefill(std::vector<KernelRate> &rates, KvType type,
           return work = bench.decompressed(type, 16, depth, kTokens);
         },
         &each);
-    // Of each group of heads: keys, values, attention.
+    // Each group of heads has three launches: keys, values, attention.
     double decompression = 0, attention = 0;
     for (size_t i = 0; i < each.size(); ++i)
       (i % 3 == 2 ? attention : decompression) += each[i];

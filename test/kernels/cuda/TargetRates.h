@@ -14,7 +14,7 @@ namespace moek::test {
 /// Which rates are simulated.
 struct RatesChoice {
   std::string kernel; ///< Only kernels whose name contains this.
-  /// Of products only those with at most so many rows (of each expert); 0: any.
+  /// Only products with at most so many rows (of each expert); 0: any.
   int32_t mostRows = 0;
 };
 

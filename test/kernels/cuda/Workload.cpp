@@ -286,7 +286,7 @@ Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
         columns,          splits};
     cuda::Launch parts[] = {launchesOf(OpCode::Attention, &args, c)[0],
                             launchesOf(OpCode::CombineSplits, &combine, c)[0]};
-    // As in a plan: one launch of both.
+    // One launch does both, as in a plan.
     cuda::Fusible fusible[] = {{parts[0], {{0, 0, 1, true}}},
                                {parts[1], {{0, 0, 1, false}}}};
     if (auto both = cuda::fuse(fusible, c))

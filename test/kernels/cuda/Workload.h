@@ -23,7 +23,7 @@ struct Workload {
   /// With activations, queries and results, each counted once.
   int64_t neededBytes = 0;
   double operations = 0; ///< A multiply and an add count as two.
-  /// Those of them that decompress cache rows with weights.
+  /// Part of `operations` that decompresses cache rows with weights.
   double weightOperations = 0;
 };
 
@@ -42,7 +42,7 @@ public:
   /// `multiprocessors`; 0: those of the GPU.
   Workload linear(Format format, int64_t rows, int64_t cols, int32_t tokens,
                   int64_t copies, int multiprocessors = 0);
-  /// The same for weights in the file's layout, and float activations.
+  /// A product with weights in the file's layout, and float activations.
   Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens,
                     int64_t copies = 1);
   /// gate, up and SiLU of `topK` experts of each token.

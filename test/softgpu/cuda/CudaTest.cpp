@@ -44,7 +44,7 @@ TEST_P(CudaTest, TwoStreamsNeedAnEvent) {
   EXPECT_EQ(cuStreamSynchronize(b), kOk);
   EXPECT_EQ(download(y), all(5));
   EXPECT_THAT(findings(), IsEmpty());
-  // The same without the wait.
+  // The same launches without the wait.
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
   EXPECT_EQ(launchAdd(y, x, 2, b), kOk);
   EXPECT_EQ(cuCtxSynchronize(), kOk);

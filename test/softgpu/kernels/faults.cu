@@ -21,7 +21,7 @@ extern "C" __global__ void stream(const uint4 *x, u32 *out, int words) {
   out[thread] = sum;
 }
 
-/// The same with 4 bytes a load and one load at a time.
+/// Sums like the kernel above, with 4 bytes a load and one load at a time.
 extern "C" __global__ void trickle(const u32 *x, u32 *out, int words) {
   int threads = gridDim.x * blockDim.x;
   int thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -74,7 +74,7 @@ extern "C" __global__ void chain(const u32 *x, const int *pages, u32 *out,
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-/// The same with two barriers for every row.
+/// Sums like the kernel above, with two barriers for every row.
 extern "C" __global__ void barriers(const u32 *x, u32 *out, int rows) {
   __shared__ u32 row[128];
   u32 sum = 0;

@@ -30,7 +30,7 @@ LAYER = {
 }
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
-# Their names in models stand without ".weight" or ".bias".
+# Tensors whose names in models stand without ".weight" or ".bias".
 BARE = {"exp_probs_b", "ffn_gate_up_exps", "ffn_down_exps"}
 
 
@@ -58,7 +58,7 @@ class GgufModel:
         self.tensors = {name: torch.from_numpy(values_of(tensor).astype(np.float64)) for name, tensor in file.tensors.items()}
         self.layers = self.keys["block_count"] - self.keys.get("nextn_predict_layers", 0)
         for name in [name for name, tensor in file.tensors.items() if tensor.format == "NVFP4"]:
-            # Their scales are tensors of their own: of a matrix, or of each of a stack.
+            # Scales of weights are tensors of their own: for a matrix, or for each matrix of a stack.
             scale = self.tensors.pop(name.removesuffix("weight") + "scale")
             self.tensors[name] *= scale.reshape(-1, *[1] * (self.tensors[name].dim() - 1)) if scale.numel() > 1 else scale
 
@@ -126,7 +126,7 @@ class GgufModel:
             name = f"blk.0.nextn.{inner}.weight"
             if result.has(name):
                 result.tensors[outer + ".weight"] = result.tensors[name]
-        # Its FFN is that of later layers, and its attention sees all tokens.
+        # The FFN of the layer is that of later layers, and its attention sees all tokens.
         result.keys = self.keys | {"block_count": 1, "leading_dense_block_count": 0, "full_attention_interval": 1,
                                    "attention.indexer.types": [True]}
         for name, (_, values) in [(name, value) for name, value in self.keys.items() if isinstance(value, tuple)]:

@@ -153,7 +153,7 @@ void createThreadAndRun(Exchange exchange) {
 }
 
 void listRuns(Exchange exchange) {
-  // Also ends the run that waited too long.
+  // findObject() also ends the run if it waited too long.
   if (findObject(exchange, "thread", exchange.names[0]) &&
       activeRun(exchange, exchange.names[0]))
     answerList(exchange, {.kind = "run", .parent = exchange.names[0]});
@@ -172,7 +172,7 @@ void modifyRun(Exchange exchange) {
   if (!metadata)
     return;
   (*run)["metadata"] = *metadata;
-  // While it generates its record has the last word.
+  // While the run generates, the metadata of its record count.
   auto record = exchange.context->runs.find((*run)["id"]);
   if ((record && record->setMetadata(*std::move(metadata))) ||
       changeObject(exchange, *run, (*run)["status"]))

@@ -16,7 +16,7 @@ void applyTemplate(Exchange exchange);
 /// What vLLM's clients ask of a tokenizer.
 void tokenizerInfo(Exchange exchange);
 void serverProperties(Exchange exchange);
-/// There are none.
+/// Answers with an empty list: adapters are not supported.
 void listAdapters(Exchange exchange);
 
 /// Sampling parameters by llama-server's names.

@@ -260,7 +260,8 @@ void showPlacement(Exchange exchange) {
   StatusOr<std::string> page = settings.placementPage(name);
   if (!page)
     return exchange.fail(errorOf(page.status()));
-  // Its scripts are in the page: they alone run, as they alone know the number.
+  // Only the page's own scripts have the random number (nonce), so that no
+  // others can run.
   std::string nonce = randomId(settings), text;
   constexpr std::string_view tag = "<script";
   std::string_view left = *page;

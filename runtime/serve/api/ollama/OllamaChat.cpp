@@ -219,7 +219,7 @@ void withKeptModel(
     return;
   ModelHost &host = exchange.context->host;
   host.keep(*known, keep);
-  // Nothing is loaded to be unloaded.
+  // A model is not loaded only to be unloaded.
   if (isEmpty && keep && keep->count() == 0)
     return answerLoaded(exchange, known->empty() ? host.models()[0].id : *known,
                         isChat, /*unloads=*/true);

@@ -119,7 +119,7 @@ void ollamaPull(Exchange exchange) {
       });
   if (!name)
     return;
-  // Nothing is fetched: what is served is there already.
+  // Nothing is downloaded: the models that are served are there already.
   if (!modelNamed(exchange, *name)) {
     std::string served;
     for (const ModelFacts &facts : exchange.context->host.models())

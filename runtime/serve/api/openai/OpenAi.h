@@ -51,7 +51,7 @@ AnswerFormat readOpenAiFormat(const Field &body);
 
 nlohmann::ordered_json usageJson(const ReplyFacts &facts,
                                  std::span<const Choice> choices);
-/// As llama-server reports them, in milliseconds.
+/// Returns the times in milliseconds, in the form of llama-server.
 nlohmann::ordered_json timingsJson(const GenerationStats &stats);
 /// How much of a prompt is evaluated, as llama-server reports it.
 nlohmann::ordered_json progressJson(const Choice &choice, int32_t promptDone);

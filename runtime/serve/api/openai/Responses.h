@@ -44,7 +44,7 @@ void keepItems(const ApiSettings &settings, const std::string &client,
 /// that have `id` in them.
 nlohmann::ordered_json listedItems(const nlohmann::ordered_json &input,
                                    const std::string &id);
-/// The same for items that are stored once more: all get new ids.
+/// Returns items that are stored once more: all get new ids.
 nlohmann::ordered_json newItems(nlohmann::ordered_json input,
                                 const std::string &id);
 

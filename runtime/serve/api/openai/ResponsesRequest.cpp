@@ -82,7 +82,7 @@ private:
     } else if (type == "custom_tool_call") {
       call = customCall(name.required(), item["input"].required());
     } else {
-      // Such as a local_shell_call, which has an action.
+      // For example, a local_shell_call has an action.
       call.name =
           name.isText() ? *name.text() : type.substr(0, type.rfind("_call"));
       Field action = item["action"] ? item["action"] : item["operation"];
