@@ -89,7 +89,8 @@ constexpr CpuBit Fma{1, 0, Output::Ecx, 12}, OsXsave{1, 0, Output::Ecx, 27},
     AvxVnni{7, 1, Output::Eax, 4}, Avx512Bf16{7, 1, Output::Eax, 5};
 } // namespace bits
 
-/// In this order: xgetbv is an instruction of CPUs with OsXsave.
+/// The conditions are checked in this order: xgetbv is an instruction of CPUs
+/// with OsXsave.
 bool hasBits(uint64_t states, std::initializer_list<CpuBit> all) {
   return std::ranges::all_of(all, &CpuBit::isSet) &&
          hasAll(savedStates(), states);

@@ -48,7 +48,7 @@ struct KernelRate {
   /// Values of the variable that rates depend on, ascending.
   std::vector<double> at;
   std::vector<double> memory; ///< Rates with weights or cache rows from memory.
-  /// With weights in the last-level cache; may be empty.
+  /// Rates with weights in the last-level cache; may be empty.
   std::vector<double> cache;
 
   bool operator==(const KernelRate &) const = default;

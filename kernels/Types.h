@@ -22,7 +22,7 @@ struct SequenceRows {
   int32_t begin, count; ///< Range of the step's rows.
   /// Position of row `begin`; all earlier positions are cached.
   int32_t position;
-  /// Where the sequence's cache is: position p is row pages[p / kKvPage] *
+  /// The pages of the sequence's cache: position p is row pages[p / kKvPage] *
   /// kKvPage + p % kKvPage of every layer's cache. Null: position p is row p.
   const int32_t *pages;
   /// The sequence's row in every layer's state (kernels/KvCache.h).

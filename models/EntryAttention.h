@@ -19,7 +19,7 @@ inline constexpr uint64_t kWindowPart = 0, kEntriesPart = 2;
 
 struct EntryAttention {
   int64_t heads, key, queryRank, window, groups, outputRank;
-  /// For layers without, with entries.
+  /// Rotation in layers without entries, and in layers with entries.
   mlir::moe::RopeAttr windowRope, entryRope;
   LightningIndexer indexer;
   double eps;

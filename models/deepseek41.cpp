@@ -34,8 +34,8 @@ namespace {
 // Entries and choices
 //===----------------------------------------------------------------------===//
 
-/// Which layer's choice bounds those of later ones, to how many blocks of how
-/// many entries.
+/// The layer whose choice bounds the choices of later layers, to how many
+/// blocks of how many entries.
 struct Candidates {
   int64_t source = -1, blocks = 0, size = 0;
 };
@@ -66,7 +66,7 @@ StatusOr<Candidates> readCandidates(const HyperParams &params,
   return candidates;
 }
 
-/// What layers share with those before them.
+/// Values that a layer shares with the layers before it.
 struct Shared {
   SeenEntries seen;
   Value keys;   ///< The indexer's keys.

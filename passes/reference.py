@@ -55,7 +55,7 @@ def passes_of(pipeline, options):
     shown = re.search(r"builtin\.module\((.*)\)", done.stderr)
     if not shown:
         sys.exit(f"moe-opt --{pipeline}={options} prints no pipeline:\n{done.stderr}")
-    # Without what is in braces: options.
+    # Removes options, which are in braces.
     text = shown.group(1)
     while "{" in text:
         text = re.sub(r"\{[^{}]*\}", "", text)

@@ -122,7 +122,7 @@ def fetches(name):
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-# What tools/deploy has files for, and what builds use.
+# Programs for which tools/deploy has files, and that builds use.
 config.available_features.update(
     name for name in ("ccache", "haproxy", "nginx", "systemd-analyze") if shutil.which(name, path=config.environment["PATH"]))
 
@@ -133,7 +133,7 @@ if importlib.util.find_spec("yaml"):
 if importlib.util.find_spec("jsonschema"):
     config.available_features.add("python-jsonschema")
 
-# What takes minutes: `ctest -L nightly`.
+# Tests that take minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")
     if has_gguf():
@@ -219,7 +219,7 @@ config.substitutions += [
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                   f" --moec {config.tools_dir}/moec --moert {config.tools_dir}/moert"),
-    # With a moert on a CPU with AVX-512 and AMX, if need be in software.
+    # Runs moert as on a CPU with AVX-512 and AMX, if need be in software.
     ("%soft_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                       f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-soft"),
     *((f"%aarch64_fidelity-{cpu}", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"

@@ -29,9 +29,9 @@ struct Failure {
 /// order of the first of each. Also removes other duplicates.
 std::vector<std::string> collapseLayers(const std::vector<std::string> &texts);
 
-/// While alive, collects the diagnostics of the context's passes and verifiers.
-/// The context must not print operations with its diagnostics, because users
-/// read them.
+/// An object that collects the diagnostics of the context's passes and
+/// verifiers while it lives. The context must not print operations with its
+/// diagnostics, because users read them.
 class DiagnosticLog {
 public:
   explicit DiagnosticLog(mlir::MLIRContext *context);

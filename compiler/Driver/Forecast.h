@@ -17,7 +17,7 @@ namespace moec {
 struct Forecast {
   struct Device {
     std::string name;
-    /// For a CPU with what GPUs use that share its memory.
+    /// Memory in use; for a CPU including GPUs that share its memory.
     uint64_t usedBytes = 0;
     uint64_t budgetBytes = 0;
     double decodeSeconds = 0; ///< Time for which the device works per token.

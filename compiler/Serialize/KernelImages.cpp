@@ -15,7 +15,8 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// From here on kernels use tensor cores as LatentMma.cu does.
+/// The least compute capability (times 10) whose kernels use tensor cores as
+/// LatentMma.cu does.
 constexpr int kTensorCores = 80;
 
 /// Returns the architectures of the program's GPUs and `more`, in ascending

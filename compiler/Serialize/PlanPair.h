@@ -41,9 +41,9 @@ struct PairPaths {
                                             const std::string &weights);
 };
 
-/// Is called before anything is written. Completes or removes what a killed
-/// compilation of the same pair left. Returns where to write `paths.weights`,
-/// if `rule` allows it.
+/// Must be called before anything is written. Completes or removes what a
+/// killed compilation of the same pair left. Returns where to write
+/// `paths.weights`, if `rule` allows it.
 moert::StatusOr<moert::OutputTarget> preparePair(const PairPaths &paths,
                                                  const moert::OutputRule &rule);
 

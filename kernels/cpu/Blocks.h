@@ -31,7 +31,7 @@ MOE_INLINE int64_t rowsInL1(int64_t stride) {
   return rows < 4 ? 4 : rows / 4 * 4;
 }
 
-/// What is done between products of other rows: nothing.
+/// The work between products of other rows: none.
 struct NothingAhead {
   /// Says how often next() will be called.
   MOE_INLINE void divide(int64_t) {}

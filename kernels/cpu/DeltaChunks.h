@@ -238,8 +238,8 @@ private:
     std::fill_n(passed, width, all);
   }
 
-  /// Like multiplyRows(), for decays of channels. Afterwards no product is left
-  /// to be multiplied by a decay.
+  /// Does the work of multiplyRows() for decays of channels. Afterwards no
+  /// product is left to be multiplied by a decay.
   void fadeRows(int64_t t, int64_t count) {
     std::fill_n(passed, width, 1.0f);
     std::fill_n(left, kRows, 1.0f);

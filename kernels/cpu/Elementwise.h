@@ -179,7 +179,7 @@ void run(const ScaleArgs &a, const Step &step, const Worker &worker) {
     auto scaled = S::mul(lanes.load(a.x + i), S::set(a.factor));
     if (a.softcap > 0)
       scaled = softcapped<S>(scaled, a.softcap);
-    // With the bound first, a NaN stays one.
+    // With the bound as the first operand, a NaN stays a NaN.
     if (a.limit > 0)
       scaled = S::max(S::set(-a.limit), S::min(S::set(a.limit), scaled));
     lanes.store(a.out + i, scaled);

@@ -37,7 +37,7 @@ void run(const ResidualMixArgs &a, const Step &step, const Worker &worker) {
     auto row = [&](int32_t i) {
       return i < a.count ? a.stack + t * a.stackStride + i * a.cols : x;
     };
-    // In double: there are few.
+    // These are in double, because they are few.
     double weights[kMaxResiduals + 1], most = -HUGE_VAL, sum = 0;
     for (int32_t i = 0; i <= a.count; ++i) {
       weights[i] = residualScore<S>(row(i), a.weight, a.cols, a.eps);

@@ -135,7 +135,7 @@ struct NarrowArgs {
   // of MOE_TILED, 64 columns of all rows are `plane` elements, and pitch is
   // rounded up to 64.
   int rowsPerToken, cols;
-  /// Where rows are slots of experts: the result of ExpertGroup. Only the first
+  /// The result of ExpertGroup, if rows are slots of experts. Only the first
   /// `*slotCount` of `slots` are narrowed, because rows of experts on other
   /// devices were never written. Null: all rows are.
   const int *slots, *slotCount;

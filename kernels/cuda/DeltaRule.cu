@@ -31,7 +31,8 @@ struct alignas(16) Row {
 
 MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   __shared__ Row rows[kRows];
-  // With a single barrier a row, the next row's answers need other memory.
+  // A row has a single barrier, so that the next row's answers need other
+  // memory.
   __shared__ float found[kWarps][32], answers[1 + MOE_SUMS][kWarps][32];
   if (blockIdx.z >= a.step->sequences)
     return;

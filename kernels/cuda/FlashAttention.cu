@@ -111,8 +111,8 @@ MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
     mma(d, a[part], b0, b1);
 }
 
-/// Of eight queries, a fragment has the products of the high parts in elements
-/// 0 and 1, and those of the low parts in elements 2 and 3. Adds the latter to
+/// A fragment of eight queries has the products of the high parts in elements 0
+/// and 1, and those of the low parts in elements 2 and 3. Adds the latter to
 /// the former.
 template <int Count> MOE_DEVICE void addRows(float (&products)[Count][4]) {
   if constexpr (kHalves == 1)

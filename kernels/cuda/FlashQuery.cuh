@@ -73,7 +73,7 @@ struct Work {
 #elif defined(MOE_RING)
     return i64(sequence.state) * MOE_RING + position % MOE_RING;
 #else
-    // Without a branch: there is always something to load.
+    // This needs no branch, because there is always something to load.
     const int *page = sequence.pages ? sequence.pages + position / kKvPage
                                      : (const int *)a.step;
     i64 row = i64(*page) * kKvPage + position % kKvPage;

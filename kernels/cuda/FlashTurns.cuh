@@ -99,7 +99,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   int copyGroup = warp / kCopyWarps;
   u8 *ring = (u8 *)memory;
   auto rowOf = [&](int at) { return work.rowOf(at + 16 * copyGroup); };
-  // Without a branch: rows after the last one become zero.
+  // The copies need no branch: rows after the last one become zero.
   auto copy = [&](int at, int stage, i64 row) {
     int thread = here(threadIdx.x), group = thread / (32 * kCopyWarps);
     copyRows(ring + stage * kTileBytes, group, thread % (32 * kCopyWarps), a,
@@ -132,7 +132,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
     insideCap(inside[tall], unit[tall], a.softcap);
 #endif
 
-  // What all queries see that read a tile.
+  // The positions that all queries of a tile see.
   Span common = work.common();
   auto isEdge = [&] { return at < common.begin || at + kKeys > common.end; };
   auto seenOf = [&](int tall, int half) {

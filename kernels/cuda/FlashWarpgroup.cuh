@@ -77,7 +77,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   float most[1][2], sum[1][2], sums[1][kColumnTiles][4] = {};
   startSums(most[0], sum[0], work, ownQuery, true);
 
-  // What all queries see that read a tile.
+  // The positions that all queries of a tile see.
   Span common = work.common();
   auto isEdge = [&](int at) {
     return at < common.begin || at + kKeys > common.end;

@@ -153,7 +153,7 @@ private:
     out_ += "  }\n";
   }
 
-  /// Has the warps of a block execute the blocks of `piece` that belong to a
+  /// Makes the warps of a block execute the blocks of `piece` that belong to a
   /// tile, and then those of the pieces that follow `piece`.
   void addTile(const Text &piece, const std::string &tile) {
     std::string shape = piece.shape(), axis = std::to_string(piece.spec.axis);

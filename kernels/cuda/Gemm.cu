@@ -359,8 +359,9 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
 #endif
   tile = s.tileOfBlock;
   place = placeOf(tid);
-  // Not unrolled: a block executes this code once, and fetching eight copies of
-  // it takes longer than the moves between registers that the loop needs.
+  // The loop is not unrolled: a block executes this code once, and fetching
+  // eight copies of the instructions takes longer than the moves between
+  // registers that the loop needs.
 #pragma unroll 1
   for (int i = 0; i < kTiles; ++i) {
     TileSums own;

@@ -12,7 +12,7 @@
 namespace moek::cuda {
 
 namespace {
-/// Has a kernel read queries and write results two columns at a time
+/// Makes a kernel read queries and write results two columns at a time
 /// (MOE_PAIRS), if all of their rows are aligned to eight bytes.
 void addPairs(KernelSpec &spec, const float *q, int64_t qStride,
               const float *out, int64_t outStride, int64_t key, int64_t value) {

@@ -277,8 +277,8 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
 } // namespace
 
 bool isHalfGemm(const Product &p, const LaunchContext &context) {
-  // By the clock, gates of MXFP4 experts (gpt-oss: 64 rows each) take a fourth
-  // longer in F16 than in int8, whose last rows have smaller tiles.
+  // In the simulation, gates of MXFP4 experts (gpt-oss: 64 rows each) take a
+  // fourth longer in F16 than in int8, whose last rows have smaller tiles.
   bool isSlower = p.format == Format::MXFP4 && p.isGate;
   if (context.form.layout == Layout::Rows16)
     return hasPanelProducts(context.arch) && !isSlower &&

@@ -16,15 +16,16 @@ namespace moek::cuda {
 
 // Bytes of workspace that the launches of an instruction need.
 
-/// For launches of DeltaRule that process rows in chunks: keys and mixes of
-/// chunks.
+/// Returns the bytes of keys and mixes of chunks, for launches of DeltaRule
+/// that process rows in chunks.
 int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
-/// For attention of a prompt in parts: their sums.
+/// Returns the bytes of partial sums, for attention of a prompt in parts.
 int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context);
-/// For MlaAttention: keys and values of the heads that it takes at a time.
+/// Returns the bytes of keys and values of the heads that MlaAttention takes at
+/// a time.
 int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
                       const LaunchContext &context);
-/// For sparse attention with KV splits: their sums.
+/// Returns the bytes of partial sums, for sparse attention with KV splits.
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context);
 int64_t spanBytes(const moek::BlockAttentionArgs &a,

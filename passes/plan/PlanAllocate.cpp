@@ -30,8 +30,9 @@ int64_t scratchBytes(InstOp inst) {
 struct Lifetime {
   BufferOp buffer;
   int64_t bytes = 0;
-  /// By queue: `last` is the last instruction that uses the buffer; `known` is
-  /// the least that has ended when an instruction begins that uses it.
+  /// For each queue: `last` is the last instruction that uses the buffer;
+  /// `known` is the least number of instructions that have ended when one
+  /// begins that uses it.
   Clock last, known;
   /// Set if the caller fills the buffer before a step, or reads it afterwards.
   bool isInput = false, isOutput = false;

@@ -350,11 +350,12 @@ private:
     members.swap(moved);
   }
 
-  /// What the allocator of the C library takes for so many bytes.
+  /// Returns the bytes that the allocator of the C library takes for so many
+  /// bytes.
   static constexpr size_t allocated(size_t bytes) {
     return std::max<size_t>(32, (bytes + 8 + 15) / 16 * 16);
   }
-  /// What the text of a string takes besides the string.
+  /// Returns the bytes of a string's text besides the string object.
   static size_t bytesOf(const string_t &text) {
     constexpr size_t inside = 15;
     return text.size() <= inside ? 0 : allocated(text.size() + 1);

@@ -71,7 +71,8 @@ private:
   using Clients = std::map<std::string, Client>;
 
   bool isLarge(const Job &job) const { return job.bytes >= limits_.largeBytes; }
-  // With the lock.
+  // Returns whether the first large job of a client may run now. The caller
+  // holds the lock.
   /// Whether the first large job of a client may run now.
   bool mayRunLarge(const Client &client) const;
   /// The client that is next, or the end.

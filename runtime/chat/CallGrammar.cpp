@@ -61,7 +61,8 @@ ExprId CallGrammar::mark(std::string_view bytes, Free free) {
   return grammar_.sequence(std::move(parts));
 }
 
-/// What of a mark text could have: it has no control tokens.
+/// Returns the part of a mark that texts could have: its characters without
+/// control tokens.
 static std::string_view textOf(std::string_view mark) {
   mark = withoutBlanks(mark);
   return mark.substr(0, mark.find(kControlOpen));
@@ -159,7 +160,7 @@ StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
   return json_.objectOf(members, {});
 }
 
-/// What precedes the arguments.
+/// Returns the text in front of the arguments.
 ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
   ExprId written = grammar_.bytes(name);
   const ExprId id = grammar_.repeat(

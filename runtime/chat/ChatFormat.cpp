@@ -28,8 +28,8 @@ bool isUnfinished(const Json &messages) {
          (!last.contains("tool_calls") || last["tool_calls"].empty());
 }
 
-/// For models that only continue text: each message of the user starts a new
-/// line.
+/// The template for models that only continue text: each message of the user
+/// starts a new line.
 constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";

@@ -95,7 +95,7 @@ public:
   const Tokenizer &tokenizer() const { return *tokenizer_; }
   /// How the model speaks; never null.
   const std::shared_ptr<const Speech> &speech() const { return speech_; }
-  /// What conversations the template takes, for fitPrompt().
+  /// The conversations that the template takes, for fitPrompt().
   const History &history() const { return *history_; }
 
 private:

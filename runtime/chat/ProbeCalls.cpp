@@ -179,8 +179,8 @@ std::optional<CallSamples> CallWriter::samples() {
   return std::nullopt;
 }
 
-/// Where nothing stands before the first call, the mark before the second one
-/// may be what prompts end with.
+/// If nothing stands before the first call, the mark before the second one may
+/// be the end of prompts.
 void CallWriter::findBegun(CallSamples &samples) {
   if (!samples.two || !samples.two->text.starts_with(kProbeNames[0]))
     return;

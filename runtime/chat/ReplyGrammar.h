@@ -22,7 +22,7 @@
 
 namespace moert {
 
-/// What is wanted of a reply.
+/// The requirements for a reply.
 struct ReplyWish {
   const Speech *speech = &plainSpeech();
   /// The text before the reply: it may have begun the reasoning, or a message.
@@ -33,7 +33,7 @@ struct ReplyWish {
   const std::vector<ToolFormat> *forms = nullptr;
   bool mustCall = false;  ///< Whether the reply consists of calls only.
   bool isParallel = true; ///< Whether a reply may have more than one call.
-  /// What the answer is, if the reply is one. Null: any text.
+  /// The grammar of the answer, if the reply is one. Null: any text.
   const Grammar *answer = nullptr;
   /// What `answer` depends on, for GrammarCache; "": it is not known.
   std::string_view answerKey = {};

@@ -46,14 +46,15 @@ struct ToolFormat {
   /// Between a name and the call's id after it, or between an id and the name
   /// after it.
   std::string idOpen = {}, idClose = {};
-  /// Of Json: the members that have the name, the arguments, and the id, which
+  /// For Json: the members that have the name, the arguments, and the id, which
   /// stands before the name or after the arguments; "" if there is none.
   /// Without a nameKey the name is the only member, and the arguments are its
   /// value.
   std::string nameKey = "name", argumentsKey = "arguments", idKey = {};
   bool idIsFirst = false;
-  /// Of Tagged: around a parameter's name and around its value. Attributes may
-  /// stand before valueOpen. In parameterClose, kKey stands for the name.
+  /// For Tagged: texts around a parameter's name and around its value.
+  /// Attributes may stand before valueOpen. In parameterClose, kKey stands for
+  /// the name.
   std::string parameterOpen = {}, parameterNameClose = {};
   std::string valueOpen = {}, parameterClose = {};
   /// For Tagged: marks around a value that is text, where a model may write it
@@ -74,14 +75,14 @@ struct ToolFormat {
 
   static constexpr char kKey = '\x01', kNumber = '\x02';
 
-  /// What ends the value of this parameter.
+  /// Returns the text that ends the value of this parameter.
   std::string closeOf(std::string_view parameter) const;
-  /// What begins the calls of a reply: sectionOpen or open.
+  /// Returns the mark that begins the calls of a reply: sectionOpen or open.
   const std::string &firstMark() const {
     return sectionOpen.empty() ? open : sectionOpen;
   }
-  /// Of JsonList: whether sectionOpen ends with the bracket that opens the
-  /// list. It does where nothing else tells the mark from a word of a text.
+  /// For JsonList: whether sectionOpen ends with the bracket that opens the
+  /// list. It does if nothing else tells the mark from a word of a text.
   bool opensList() const { return sectionOpen.ends_with('['); }
   /// The attributes of a value of this JSON type; "" if it has none.
   std::string attributesOf(const std::string &type) const;

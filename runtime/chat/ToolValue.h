@@ -39,7 +39,7 @@ const nlohmann::ordered_json &parameterSchema(const std::vector<Tool> &tools,
 const nlohmann::ordered_json &toolSchema(const std::vector<Tool> &tools,
                                          std::string_view tool);
 
-/// What a value may be.
+/// The values that are allowed.
 struct ValueTypes {
   /// The names of JSON's types; empty: all.
   std::vector<std::string> types;

@@ -33,8 +33,9 @@ std::optional<std::string> jsonOfKeywords(std::string_view text);
 /// Finds the bracket that closes such a call while its text arrives.
 class KeywordScanner {
 public:
-  /// Where it is in `text`, which begins behind the opening one and goes on
-  /// from the text of the call before; npos if it has not come.
+  /// Returns the position of the closing quote in `text`, which begins behind
+  /// the opening one and goes on from the text of the call before; npos if the
+  /// quote has not come.
   size_t find(std::string_view text);
 
 private:

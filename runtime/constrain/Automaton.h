@@ -41,7 +41,7 @@ public:
     bool isSeries = false;
     bool operator==(const Call &) const = default;
   };
-  /// What a state of a series is before.
+  /// The part of a series that may follow in a state.
   enum class Turn : uint8_t {
     None,  ///< The state belongs to no series.
     First, ///< Before the first part, or the end.

@@ -110,7 +110,8 @@ std::strong_ordering Decimal::operator<=>(const Decimal &other) const {
 /// Whether digits * 10^exponent is a multiple. The last digit is not 0.
 static bool isMultipleOf(std::string_view whole, std::string_view fraction,
                          int exponent, const Decimal &divisor) {
-  // Without its zeros, a divisor with fewer decimals is no divisor.
+  // A divisor must have as many decimals as the number, apart from zeros at its
+  // end.
   const Decimal by = divisor.trimmed();
   const auto unit = uint64_t(by.digits);
   int zeros = exponent - by.exponent;

@@ -37,7 +37,7 @@ struct Decimal {
   int magnitude() const;
   /// Returns the number without zeros at the end.
   Decimal trimmed() const;
-  /// Which amount, of any sign, is larger.
+  /// Compares the amounts, of any sign.
   static std::strong_ordering compareAmounts(const Decimal &a,
                                              const Decimal &b);
 

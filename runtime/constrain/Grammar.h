@@ -114,8 +114,8 @@ struct Series {
   /// any order is allowed.
   std::vector<std::shared_ptr<const TextScanner>> names = {};
   ExprId afterName = -1; ///< Text between a name and its entry.
-  /// By entry: the number of its name in the list, ascending. Different entries
-  /// may have the same one where there are variants.
+  /// For each entry: the number of its name in the list, ascending. Different
+  /// entries may have the same one where there are variants.
   std::vector<int32_t> nameOf = {};
   /// Sets of entries, of which the entries that a text has must fit one, at
   /// least; by entry, the ascending numbers of those that have it. With

@@ -14,7 +14,8 @@ GrammarCache::get(std::string key, const std::function<Compiled()> &make) {
       return it->automaton;
     }
   }
-  // Without the lock: others need not wait. Two may make the same one.
+  // Compiles without the lock, so that others need not wait. Two threads may
+  // compile the same grammar.
   MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton, make());
   if (!automaton)
     return automaton;

@@ -111,8 +111,8 @@ private:
   struct Frame {
     Automaton::StateId followUp = Automaton::kNone;
     FrameId parent = kBottom;
-    /// Of the states of a series: how many parts have been read, or, if they
-    /// come in any order, an index into seen_, negated.
+    /// For states of a series: how many parts have been read, or, if they come
+    /// in any order, an index into seen_, negated.
     int32_t data = 0;
     int32_t check = -1; ///< Index of the condition for returning; -1: none.
     uint32_t start = 0; ///< Offset in bytes of the text of the innermost check.

@@ -137,7 +137,7 @@ bool Matcher::makeTable(Job &job, uint64_t until) {
     job.scanPath.resize(entry.shared + 1);
     while (job.scanPath.size() <= bytes.size()) {
       Job::ScanPoint point = job.scanPath.back();
-      // What comes before the first byte is of other ways.
+      // The state before the first byte belongs to other ways.
       point.hasLeft |= job.scanPath.size() > 1 && run.canEnd(point.state);
       if (!run.nextUnlimited(point.state,
                              uint8_t(bytes[job.scanPath.size() - 1]))) {

@@ -10,7 +10,7 @@ namespace moert {
 namespace {
 using Digits = Decimal::Digits;
 
-/// What comes next in a number.
+/// The part of a number that comes next.
 enum Phase : uint32_t {
   kSign,          ///< Nothing was read: a sign or a digit is next.
   kFirst,         ///< After the sign: a digit is next.
@@ -182,7 +182,7 @@ Decimal commonMultiple(const Decimal &one, const Decimal &two) {
   return std::max(one, two);
 }
 
-/// Which numbers of one sign are wanted, by their amount.
+/// The numbers of one sign that are allowed, by their amount.
 struct Amounts {
   bool isPossible = true;
   Decimal least = {};

@@ -512,7 +512,7 @@ static StatusOr<Pattern> parseEcma(std::string_view pattern, RegexMatch match) {
   };
   MOE_RETURN_IF_ERROR(condition(parsed.root, isWhole, isWhole, false));
   for (const ParsedRegex::Ahead &ahead : parsed.ahead)
-    // What is partial matches too much, which must not be negated.
+    // A partial expression matches too much, and must not be negated.
     if (!(parsed.isPartial && ahead.isNegated))
       MOE_RETURN_IF_ERROR(condition(ahead.body, true, false, ahead.isNegated));
   if (parsed.isPartial) {

@@ -14,17 +14,17 @@
 
 namespace moert {
 
-/// Which tokens may follow in the middle of a scanner's text, whatever comes
+/// The tokens that may follow in the middle of a scanner's text, whatever comes
 /// after it and however long it may be.
 struct TokenTable {
   /// A bit for each token after which the text goes on.
   std::vector<uint64_t> inside;
-  /// For those that need the most characters (ScanRun::need), most first.
+  /// The tokens that need the most characters (ScanRun::need), most first.
   struct Need {
     int32_t need, token;
   };
   std::vector<Need> needs;
-  /// Those that may leave the text, of which only what follows it can tell
+  /// Tokens that may leave the text, so that only the grammar after it can tell
   /// whether they are allowed: indices of the trie's entries, each with the
   /// number of bytes that it shares with the one before.
   struct Entry {
@@ -57,7 +57,7 @@ public:
 
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  // With the lock.
+  // Finds an entry. The caller holds the lock.
   std::shared_ptr<LearntScan> find(const std::shared_ptr<const Scanner> &);
   void keep(LearntScan &scan, const ScanState &state,
             std::shared_ptr<const TokenTable> table);

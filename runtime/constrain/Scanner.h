@@ -40,8 +40,9 @@ public:
   /// Whether it may go on.
   virtual bool goesOn(const ScanState &state) = 0;
 
-  /// Of a scanner of a list: its texts whose bit is set are not read from now
-  /// on; null: all are. The bits must live until the next call of this.
+  /// For a scanner of a list: its texts whose bit is set are not read from now
+  /// on; null: all are. The bits must live until the next call of this
+  /// function.
   virtual void leaveOut(const Bits *) {}
   /// For a scanner of a list: the index of the text that has been read, where
   /// it may end.

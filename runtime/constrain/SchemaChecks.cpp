@@ -18,7 +18,7 @@ Json valueOf(std::string_view text, const JsonTextOptions &options) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-/// What tells the checks of one notation from those of another.
+/// Returns a text that tells the checks of one notation from those of another.
 std::string notationKey(const char *what, const JsonTextOptions &options) {
   return std::to_string(int(options.notation)) + " " + what;
 }

@@ -34,7 +34,7 @@ private:
 
   const SchemaSource &source() const { return validator_->source(); }
 
-  /// What a value may be one of.
+  /// The alternatives for a value.
   struct Ways {
     std::vector<ExprId> exprs;
     std::vector<const Json *> constants;

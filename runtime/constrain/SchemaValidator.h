@@ -47,7 +47,8 @@ private:
   bool acceptsCombined(const Json &schema, const Json &value, Call call) const;
   bool matches(const std::string &pattern, const std::string &text) const;
 
-  /// What unevaluatedProperties and unevaluatedItems leave alone.
+  /// Adds the members and items that unevaluatedProperties and unevaluatedItems
+  /// do not apply to.
   void addEvaluated(const Json &schema, const Json &value, Call call,
                     std::set<std::string> &names) const;
   void addEvaluated(const Json &schema, const Json &value, Call call,

@@ -25,7 +25,8 @@ public:
   /// Reads from an opened file, which must outlive this.
   ModelFile(const InputFile &file, bool forget);
 
-  /// From now on, what is read is added to `hasher`, which must outlive this.
+  /// From now on, all bytes that are read are added to `hasher`, which must
+  /// outlive this object.
   void hashTo(ReadHasher &hasher) { hasher_ = &hasher; }
 
   /// Reads bytes offset ... offset + bytes - 1 to `out`. Several threads may

@@ -1,4 +1,5 @@
-// Which generations begin, and what they get. BatchStep.cpp has the steps.
+// Chooses the generations that begin, and their pages. BatchStep.cpp has the
+// steps.
 #include "runtime/serve/Batch.h"
 
 #include <algorithm>
@@ -91,7 +92,7 @@ void Batch::takeStored(std::span<const int32_t> text, const std::string &group,
   if (gained < kLeastRestored ||
       store_->pagesToRestore(text, group) > engine_.freePages())
     return;
-  // What it has may be needed to read the file.
+  // The pages that the sequence has may be needed to read the file.
   const SequenceOptions options = sequence.options();
   sequence = engine_.sequence(options);
   StatusOr<Sequence> restored = store_->restore(text, group, options);

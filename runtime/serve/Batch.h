@@ -77,7 +77,7 @@ public:
   void report(SchedulerStats &stats) const;
 
 private:
-  /// What a step does for one generation.
+  /// The work of a step for one generation.
   struct Part {
     LiveGeneration *generation;
     bool isPrompt;

@@ -1,4 +1,4 @@
-// What a step carries, and what becomes of it.
+// Chooses the tokens of a step, and uses its results.
 #include "runtime/serve/Batch.h"
 #include "runtime/serve/PrefillShares.h"
 
@@ -98,7 +98,7 @@ std::vector<Batch::Part> Batch::plan() {
     LiveGeneration &each = *running_[i];
     const bool hasMask =
         each.prepareMask(uint64_t(options_.maskSteps) / running_.size());
-    // Without its mask, a generation sits out the step.
+    // A generation whose mask is not ready does not take part in the step.
     if (each.hasEnded() || (!hasMask && !each.isPrompt()))
       continue;
     if (!each.isPrompt()) {

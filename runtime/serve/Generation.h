@@ -89,8 +89,8 @@ struct GenerationEvent {
   std::vector<int32_t> tokens = {};
   /// Up to this event.
   GenerationStats stats = {};
-  /// Of the prompt, that have been evaluated or were in the cache; 0 in events
-  /// after the first token.
+  /// Tokens of the prompt that have been evaluated or were in the cache; 0 in
+  /// events after the first token.
   int32_t promptDone = 0;
   /// Whether this is the last one. Then `reply` and `status` are set: a failure
   /// other than the client's cancellation ends it with an error.

@@ -50,7 +50,7 @@ KeptSequences::begin(std::span<const int32_t> text, int32_t group) {
       most = shared;
     }
   }
-  // To copy a page for a few tokens takes as long as to evaluate them.
+  // Copying a page for a few tokens takes as long as evaluating them.
   if (most < kLeastShared)
     most = 0;
   auto turnsAfter = [&](int32_t shared) {

@@ -44,7 +44,7 @@ public:
   /// Whether a file with its beginning is being read.
   bool waitsForFile = false;
 
-  /// Without its prompt.
+  /// The request without its prompt.
   const GenerationRequest &request() const { return request_; }
   const std::string &client() const { return request_.client; }
   int32_t priority() const { return request_.priority; }
@@ -74,7 +74,7 @@ public:
   bool isCancelled() const {
     return cancelled_.load(std::memory_order_relaxed);
   }
-  /// For Sequence::setCancel().
+  /// Flag for Sequence::setCancel().
   const std::atomic<bool> *cancelFlag() const { return &cancelled_; }
 
   /// The sequence has been set: its tokens are in the cache. Returns how many

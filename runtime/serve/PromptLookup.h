@@ -25,8 +25,8 @@ public:
   std::vector<int32_t> draft(std::span<const int32_t> text, int32_t most);
 
 private:
-  /// By the hash of kGram tokens, the index after their last occurrence. Equal
-  /// hashes of other tokens give a bad draft, nothing worse.
+  /// Index after the last occurrence of kGram tokens; keys are their hashes.
+  /// Equal hashes of other tokens give a bad draft, nothing worse.
   std::unordered_map<uint64_t, int32_t> after_;
   size_t indexed_ = 0; ///< Tokens whose occurrences are in the map.
 };

@@ -92,12 +92,12 @@ public:
   }
 
 private:
-  // With the lock.
+  // These are called with the lock held.
   Status mayQueue(const GenerationRequest &request);
   int32_t retrySeconds() const;
   void cancelAll();
 
-  // On the thread.
+  // These are called on the thread.
   void work();
   /// Waits for something to do; returns false if nothing will come any more.
   bool collect();
@@ -309,7 +309,7 @@ bool Scheduler::Impl::collect() {
     return stopping_ || !arrivals_.empty() ||
            (!waiting_.empty() && !lacksPages_) || !batch_.running().empty();
   };
-  // What is to be stored when the server ends is stored at once.
+  // Sequences that would be stored when the server ends are stored now.
   auto idle = [&] {
     return std::chrono::duration<double>(accepting_ ? options_.storeIdleSeconds
                                                     : 0);

@@ -42,8 +42,8 @@ using GenerationId = uint64_t;
 /// Texts are the same with and without, up to near ties of logits.
 enum class Speculation {
   Off,
-  /// While the batch phase has rows to spare, and measured step times and
-  /// acceptance promise more tokens per second.
+  /// Speculates while the batch phase has rows to spare, and measured step
+  /// times and acceptance promise more tokens per second.
   WherePays,
   /// Whenever there are rows and a draft.
   Always,
@@ -61,8 +61,8 @@ struct SchedulerOptions {
   /// times. Engine::ubatch() is the upper limit.
   int32_t prefillChunk = 0;
   double stepFactor = 4; ///< At least 1.
-  /// Not for models whose layers keep a state, which would have to be computed
-  /// again after each token that was drafted wrongly.
+  /// Has no effect on models whose layers keep a state, which would have to be
+  /// computed again after each token that was drafted wrongly.
   Speculation speculation = Speculation::WherePays;
   /// Tokens for which a generation without a limit of its own reserves room.
   int32_t assumedTokens = 512;

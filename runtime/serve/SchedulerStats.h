@@ -28,7 +28,7 @@ struct GenerationRow {
   double seconds = 0; ///< Time since the request was submitted.
 };
 
-/// What a device did in the steps that were measured.
+/// Seconds of a device in the steps that were measured.
 struct DeviceSeconds {
   std::string name; ///< Name as in the plan: "cpu0".
   double run = 0;

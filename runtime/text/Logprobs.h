@@ -20,7 +20,7 @@ public:
   explicit Logprobs(std::span<const float> logits);
 
   float of(int32_t id) const {
-    // In this order, so that large logits lose nothing.
+    // Subtracted in this order, large logits lose nothing.
     return static_cast<float>(logits_[static_cast<size_t>(id)] - most_ -
                               logSum_);
   }

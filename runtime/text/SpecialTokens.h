@@ -25,8 +25,8 @@ public:
     int32_t id;
     bool isControl; ///< Whether it is found only on request (`withControl`).
   };
-  /// Of several entries with equal text, the first one is used; an empty text
-  /// is ignored. Fails if the total length of the texts is too large.
+  /// The first of several entries with equal text is used; an empty text is
+  /// ignored. Fails if the total length of the texts is too large.
   static StatusOr<SpecialTokens> create(std::span<const Entry> entries);
 
   struct Match {

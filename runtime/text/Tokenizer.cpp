@@ -330,7 +330,7 @@ Status Tokenizer::Impl::splitUtf8(std::string_view text, Run &run,
   };
   if (preTokenizer)
     return preTokenizer->split(text, run.matching, endAt);
-  // To merge a long text takes many times its memory.
+  // Merging a long text takes many times its memory.
   if (!model.mergesIntoBlanks())
     for (size_t at = 0; (at = text.find(' ', at + 1)) != text.npos;)
       if (text[at - 1] != ' ')
@@ -470,7 +470,7 @@ Tokenizer::pieces(std::string_view text, const EncodeOptions &options) const {
 size_t Tokenizer::leastTokens(std::string_view text) const {
   if (impl_->longestToken == 0)
     return 0;
-  // What is not ASCII may be a mark of a space, or a breaker.
+  // A character that is not ASCII may be a mark of a space, or a breaker.
   const auto kept = std::ranges::count_if(
       text, [](char byte) { return byte > ' ' && byte < 0x7F; });
   return size_t(kept) / impl_->longestToken;

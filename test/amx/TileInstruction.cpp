@@ -30,7 +30,7 @@ struct Form {
   std::string_view name;
 };
 
-/// In the order of TileOp.
+/// Sorted as TileOp.
 constexpr Form forms[kTileOps] = {
     {TileOp::LdTileCfg, 0x49, 0, Operands::Memory, "LDTILECFG"},
     {TileOp::StTileCfg, 0x49, 1, Operands::Memory, "STTILECFG"},

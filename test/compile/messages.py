@@ -128,7 +128,7 @@ CASES = [
     (5, ["moert", "logits", "lite.fb", "--tokens", ",".join(["3"] * 65), "--out", "x.npy"]),
     (5, ["moert", "perplexity", "kjv.fb", "--file", "no.txt", "--ctx", "100"]),
     (5, ["moert", "bench", "lite.fb", "-p", "512", "-r", "1", "--no-limits"]),
-    # For another machine, model or version.
+    # The plan is for another machine, model or version.
     (7, ["moert", "logits", "gpu.fb", "--tokens", "3", "--out", "x.npy"]),
     (7, ["moert", "logits", "lite.fb", "--model", kjv, "--tokens", "3", "--out", "x.npy"]),
 ]

@@ -74,7 +74,7 @@ with open(os.path.join(root, "bad.gguf"), "wb") as file:
     file.write(b"GGUF\3\0\0\0")
 bad = tools.run(["moert", "bad.gguf", "-p", "x"], root)
 assert bad.code == 3 and "bad.gguf" in bad.err, bad
-# Without moec, the error says what is missing and what for.
+# Without moec, the error says what is missing, and the purpose.
 alone = os.path.join(root, "moert")
 shutil.copy(shutil.which("moert"), alone)
 os.utime(os.path.join(root, "my model.gguf"), (2, 2))

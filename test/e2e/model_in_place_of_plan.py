@@ -19,7 +19,7 @@ arguments = parser.parse_args()
 MOERT, MODEL, WORK = arguments.moert, arguments.model, arguments.work
 shutil.rmtree(WORK, ignore_errors=True)
 os.makedirs(os.path.join(WORK, "moec"))
-# What was measured of this machine is not measured again.
+# Measurements of this machine are not made again.
 for measured in glob.glob(os.path.join(os.environ.get("XDG_CACHE_HOME", ""), "moec", "native*.json")):
     shutil.copy(measured, os.path.join(WORK, "moec"))
 LONG = "In the beginning God created the heaven and the earth. " * 18
@@ -52,7 +52,7 @@ assert [plan["contexts"] for plan in kept()] == [[128], [512]], kept()
 run("-p", "x", "-c", "300")
 run("-p", "x", "-c", "64")
 assert len(kept()) == 2
-# What is kept is small: the model is on the disk once.
+# The kept plans are small, because the model is on the disk only once.
 assert all(plan["bytes"] < os.path.getsize(MODEL) / 4 for plan in kept()), kept()
 # No wish is a wish for all contexts that fit; what follows fits it as well.
 run("-p", "x", compiles=True)
@@ -66,7 +66,7 @@ assert len(kept()) == 4 and any("q8_0" in plan["options"] for plan in kept()), k
 moert("perplexity", MODEL, "-f", __file__, "--ctx", "64")
 moert("bench", MODEL, "-p", "8", "-n", "2", "-r", "1", "--no-limits")
 moert("logits", MODEL, "--tokens", "5,9", "--out", "x.npy")
-# What cannot be is refused before anything is compiled.
+# Impossible requests are refused before anything is compiled.
 before = len(kept())
 for words in (["--n-gpu-layers", "nonsense"], ["--rules", "gone.yaml"], ["--temp", "warm"],
               ["--nothing"], ["-c", "many"]):
@@ -89,7 +89,7 @@ assert kept(copy)[0]["stale"] == "the model has changed"
 moert("run", copy, "-p", "x", "-n", "1", "-c", "64")
 second, = kept(copy)
 assert first["plan"] != second["plan"] and not os.path.exists(first["plan"])
-# What is kept can be removed.
+# Kept plans can be removed.
 os.remove(copy)
 assert [plan["plan"] for plan in json.loads(moert("plans", "--clear-old", "--json"))["removed"]] == [second["plan"]]
 assert len(kept()) == before

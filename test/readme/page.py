@@ -116,7 +116,7 @@ class Page:
             return
         for command, shown in steps:
             self.ran += 1
-            # What errors and notes say is shown where it comes.
+            # Errors and notes are shown in the order in which they come.
             result = tools.run(f"({command}\n) 2>&1", self.folder)
             if result.code != 0:
                 self.fail(block, str(result))

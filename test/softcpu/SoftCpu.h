@@ -37,8 +37,8 @@ public:
   /// Returns how many instructions the calls of this thread have executed so
   /// far, without those in functions of other libraries.
   static uint64_t executed();
-  /// Those among them that work on vectors and that the CPU did not execute
-  /// itself: with an EVEX prefix, on mask registers, or of AVX-VNNI.
+  /// Returns the number of those that work on vectors and that the CPU did not
+  /// execute itself: with an EVEX prefix, on mask registers, or of AVX-VNNI.
   static uint64_t executedInSoftware();
 
   /// Makes calls of `alias` in software go to `target`.

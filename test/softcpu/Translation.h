@@ -49,8 +49,8 @@ struct Block {
   uint64_t instructions = 0;
   uint64_t vectorInstructions = 0; ///< Number of VectorInstruction steps.
   BlockEnd end;
-  /// Where the last executions continued, without and with a branch taken, so
-  /// that a loop needs no look-up.
+  /// The blocks at which the last executions continued, without and with a
+  /// branch taken, so that a loop needs no look-up.
   struct Successor {
     uint64_t address = 0;
     Block *block = nullptr;

@@ -51,7 +51,7 @@ enum class Native { Avx2, Avx512 };
 Registers executeNatively(const Code &code, const Registers &before,
                           Native native);
 
-/// What an instruction needs in addition to Isa::Avx512.
+/// Instruction sets that are needed in addition to Isa::Avx512.
 enum class Beyond { Nothing, Bf16, AvxVnni };
 /// Executes `code` in software and, if this CPU can, natively, and expects the
 /// same registers and, if given, the same memory. See expectSame for

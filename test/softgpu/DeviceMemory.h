@@ -100,7 +100,7 @@ private:
   /// Whether this launch has a fence; without, no block knows of others.
   bool hasFenced_ = false;
   std::vector<uint32_t> blocks_; ///< The block of each agent.
-  /// What strong writes to each address have released.
+  /// Knowledge that strong writes to each address have released.
   std::unordered_map<uint64_t, BlockClock::View> released_;
 };
 

@@ -37,7 +37,7 @@ struct GpuModel {
   double int8Macs, halfMacs;
   int floatLanes, integerLanes;
   bool isShared; ///< Half of the float lanes also serve as integer lanes.
-  // What follows only the clock uses.
+  // The members from here on are only used by the simulated clock.
   double mmaSync; ///< Fraction of int8Macs and halfMacs that mma.sync reaches.
   double dramEfficiency; ///< Fraction of `gigabytes` that reading reaches.
   int l1Kilobytes;       ///< Size of L1 and shared memory together.

@@ -80,7 +80,7 @@ struct MachineCode {
   uint32_t instructions = 0; ///< Number of instructions of the whole kernel.
 };
 
-/// What the assembler reports of a kernel.
+/// Resources of a kernel, as the assembler reports them.
 struct Resources {
   int registers = 255; ///< Registers of a thread.
   int spilledBytes = 0;

@@ -204,7 +204,7 @@ void Scheduler::connect() {
         isHeld_[localOf_[r]] = 1;
       pressure_ += widths_[r];
     }
-  // What ends the region comes last.
+  // The op that ends the region comes last.
   uint32_t last = uint32_t(ops_.size() - 1);
   if (endsRegion(kernel_.ops[ops_[last].op]))
     for (uint32_t i = 0; i < last; ++i)

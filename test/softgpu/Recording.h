@@ -104,7 +104,7 @@ struct Recording {
   /// The number of a block, and its class.
   std::vector<std::pair<uint64_t, uint32_t>> executed;
   uint64_t grid = 0; ///< Number of all blocks.
-  /// What the executed blocks read with one op.
+  /// Bytes that the executed blocks read with one op.
   struct Source {
     uint64_t begin = ~uint64_t(0), end = 0; ///< Range of addresses.
     uint64_t requested = 0;                 ///< Bytes that L1 did not have.

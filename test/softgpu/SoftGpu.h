@@ -23,7 +23,8 @@ namespace softgpu {
 /// Order in which blocks of a grid, and warps of a block, run.
 enum class Schedule : uint8_t { Forward, Reversed, Shuffled };
 
-/// When the bytes of cp.async arrive: at the wait, at once, or either by seed.
+/// The time at which the bytes of cp.async arrive: at the wait, at once, or
+/// either by seed.
 enum class AsyncLanding : uint8_t { Late, Early, Seeded };
 
 /// How mma adds: like the tensor cores of the GPU's generation, or with a chain

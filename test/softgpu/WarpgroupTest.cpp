@@ -40,11 +40,11 @@ struct Stored {
   int bytes() const {
     return 2 * patterns() * pattern() * (words == 1 ? 1 : 2);
   }
-  /// From the patterns of k < 8 to those of k >= 8, where they are not the
-  /// same.
+  /// Distance from the patterns of k < 8 to those of k >= 8, where they are not
+  /// the same.
   int furtherK() const { return patterns() * pattern(); }
   int addressOf(int major, int k) const {
-    // In the pattern: which of eight rows, which word, which element.
+    // Place in the pattern: which of eight rows, which word, which element.
     int row, word, element, at;
     if (isTransposed) {
       row = k % 8;

@@ -151,7 +151,7 @@ moert::StatusOr<Bytes> draw(uint64_t seed, std::string_view name, Format format,
   case Distribution::Gain:
     return drawNormal(0, numbers[0] / std::sqrt(double(shape[0])));
   case Distribution::Uniform: {
-    // In steps of 2^-16 of the whole range.
+    // Numbers are multiples of 2^-16 of the whole range.
     int64_t least = fixedOf(numbers[0]);
     int64_t step = (fixedOf(numbers[1]) - least) >> 16;
     return drawAll([&](uint64_t) {

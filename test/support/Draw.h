@@ -16,7 +16,7 @@
 
 namespace moetest {
 
-/// What the elements of a tensor are drawn from.
+/// The distribution from which the elements of a tensor are drawn.
 struct Distribution {
   enum Kind {
     /// numbers: mean, standard deviation. No value is more than 4.9 deviations

@@ -7,7 +7,7 @@
 
 namespace moetest {
 
-/// For tests of a plan's results rather than of sharing between sequences.
+/// A single sequence, for tests of a plan's results.
 class OneSequence {
 public:
   static moert::StatusOr<OneSequence>

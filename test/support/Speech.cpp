@@ -97,7 +97,7 @@ std::string endOf(const std::string &source) {
              : end;
 }
 
-/// What is wrong with a turn that came back; "" if nothing is.
+/// Returns what is wrong with a turn that came back; "" if nothing is.
 std::string difference(const Turn &wanted, const Heard &heard) {
   if (!heard.error.empty())
     return heard.error;

@@ -35,7 +35,7 @@ class Terminal:
         if self.pid == 0:
             os.chdir(folder)
             os.execvpe(command[0], command, environment)
-        # What came, and that without what marks pastes.
+        # The output, and the output without the marks for pasted text.
         self.raw, self.shown, self.told = "", "", 0
 
     def type(self, keys):
@@ -129,7 +129,7 @@ def check_editing(checks, plan):
     chat.say("In the beginning God created")
     first = checks.messages(chat)
     assert [m["role"] for m in first] == ["user", "assistant"] and first[1]["content"], first
-    # What a person mends before Enter.
+    # Mistakes can be corrected before Enter.
     chat.say("the earht" + BACKSPACE * 2 + "th" + LEFT * 5 + "good ")
     assert checks.last_said(chat) == "the good earth", checks.last_said(chat)
     chat.say("été" + LEFT * 2 + BACKSPACE + "É")
@@ -208,7 +208,7 @@ def check_turns(checks, plan):
     new = 1 + len(checks.tokens(plan, "\nand then"))
     stats = chat.say("/stats")
     assert re.search(rf" {new} new tokens .* (\d\d+) were cached", stats), (new, stats)
-    # What begins anew has all of the context.
+    # A new conversation has all of the context.
     chat.say("/reset")
     stats = chat.say("/stats")
     assert re.search(r"context: +0 of \d+ tokens", stats), stats
@@ -283,7 +283,7 @@ def check_template(checks):
     chat = checks.chat(plan)
     assert "no chat template" not in chat.shown, chat.shown
     shown = chat.say("What do you know?")
-    # Without the marks of reasoning and of the turn's end.
+    # The output has no marks of reasoning and of the turn's end.
     assert re.search(dim + r"\s*" + re.escape(answer) + r"\s*\n> $", shown) and "<" not in shown, shown
     said = {"role": "assistant", "content": answer, "reasoning_content": thought, "thinking": thought}
     assert checks.messages(chat) == [{"role": "user", "content": "What do you know?"}, said], checks.messages(chat)

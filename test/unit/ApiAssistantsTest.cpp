@@ -404,7 +404,7 @@ TEST_F(AssistantsTest, ARestartEndsRunsInProgress) {
   run(waits, by);
   model().waits = true;
   run(works, by);
-  // What a kill would leave at this moment.
+  // The state that a kill would leave at this moment.
   std::string killed = path_;
   path_ = folder_.file("left.db");
   for (const char *suffix : {"", "-wal"})

@@ -65,7 +65,7 @@ TEST_F(ApiTest, OllamaToolsAndThinking) {
   EXPECT_EQ(lines[0]["message"]["thinking"], "Hm");
   EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["arguments"]["x"],
             1);
-  // What they send back: arguments are an object.
+  // Clients send calls back with an object as arguments.
   Json messages = Json::parse(R"([{"role": "assistant", "content": "",
     "tool_calls": [{"function": {"name": "add", "arguments": {"x": 1}}}]},
     {"role": "tool", "tool_name": "add", "content": "1"}])");

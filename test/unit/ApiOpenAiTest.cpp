@@ -216,7 +216,7 @@ TEST_F(ApiTest, FunctionsAreCalledInTheFormOfFunctions) {
   EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "function_call");
   EXPECT_NE(asked().grammar, nullptr) << "the call is forced";
 
-  // What was called and what came of it are in the next prompt.
+  // The calls and their results are in the next prompt.
   Json messages = Json::array(
       {{{"role", "user"}, {"content", "Hi"}},
        {{"role", "assistant"},

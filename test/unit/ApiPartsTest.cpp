@@ -66,7 +66,7 @@ public:
     case 3:
       return {{"type", "tool_reference"}, {"tool_name", word()}};
     case 4:
-      // What is invented next year.
+      // A type that does not exist yet.
       return {{"type", "web_fetch_result"},
               {"content", {{"page", {{"text", word()}}}}},
               {"data", std::string(400, 'A')}};

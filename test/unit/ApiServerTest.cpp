@@ -321,7 +321,7 @@ TEST_F(ApiTest, Metrics) {
         "moert_device_seconds_total{model=\"a\\\"b\",device=\"cpu0\","
         "state=\"wait\"} 0.125\n",
         "moert_step_seconds_count{model=\"a\\\"b\"} 8\n",
-        // What gateways for inference score by.
+        // Inference gateways rank servers by these figures.
         "# TYPE vllm:num_requests_waiting gauge\n"
         "vllm:num_requests_waiting{model_name=\"a\\\"b\"} 3\n",
         "vllm:num_requests_running{model_name=\"a\\\"b\"} 2\n",

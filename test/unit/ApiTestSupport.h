@@ -43,7 +43,7 @@ public:
   uint64_t embedded = 100; ///< Number of the next embedding.
   /// Whether events wait for play().
   bool waits = false;
-  /// What was asked for.
+  /// The requests that were submitted.
   std::vector<GenerationRequest> requests;
   std::vector<uint64_t> cancelled;
   ModelFacts modelFacts;
@@ -99,7 +99,7 @@ public:
     auto found = kept.find(name);
     return found == kept.end() ? KeepTime() : found->second;
   }
-  /// What keep() was told.
+  /// The arguments of keep().
   std::map<std::string, KeepTime> kept;
   Health health() const override { return healthNow; }
 };
@@ -149,7 +149,7 @@ protected:
   }
 
   FakeBackend &model() { return *host_.backends[0]; }
-  /// What the model was asked for last.
+  /// The last request that was submitted.
   const GenerationRequest &asked() { return model().requests.back(); }
 
   std::string client_ = "alice"; ///< Client of the requests.

@@ -26,7 +26,8 @@ void expectRuns(Program *program, bool hasTemplate = true) {
     tokenizer.tokens[32 + i] = names[i];
   tokenizer.types[32] = tokenizer.types[33] = 3; // Type of control tokens.
   if (hasTemplate)
-    // With the tools' names and calls, whose letters the vocabulary has.
+    // The template has the tools' names and calls, whose letters the vocabulary
+    // has.
     tokenizer.chat_template =
         "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}"
         "{% for m in messages %}{{ m.content }}"

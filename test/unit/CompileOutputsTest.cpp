@@ -1,4 +1,4 @@
-// Which files moec compile must not replace, and what it leaves when it is
+// moec compile refuses to replace certain files, and leaves nothing when it is
 // killed.
 
 #include "compiler/Driver/Driver.h"

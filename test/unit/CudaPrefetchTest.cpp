@@ -1,4 +1,4 @@
-// Which weights launches bring into L2 for later launches.
+// Launches prefetch weights to L2 for later launches.
 
 #include "runtime/device/cuda/CudaPrefetch.h"
 

@@ -1,5 +1,4 @@
-// Which tiles of a product are divided by columns, and how
-// (kernels/cuda/Tail.cuh).
+// Some tiles of a product are divided by columns (kernels/cuda/Tail.cuh).
 #include "kernels/cuda/Product.h"
 
 #include <gtest/gtest.h>

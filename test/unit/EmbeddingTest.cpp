@@ -95,7 +95,8 @@ TEST_F(EmbeddingTest, StepsHaveAtLeastTwoTokens) {
   EXPECT_EQ(states, 6);
 }
 
-// Without a prefill phase, a decode phase that has no head gives them.
+// If there is no prefill phase, a decode phase without a head gives hidden
+// states.
 TEST_F(EmbeddingTest, DecodePhaseGivesHiddenStatesToo) {
   openOn(bestIsa());
   std::erase_if(plan_->builder.plan.phases,

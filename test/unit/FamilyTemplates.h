@@ -43,7 +43,7 @@ conversation(const std::string &begin, const std::string &middle,
          begin + "assistant" + middle + "' }}" + prompt + "{%- endif %}";
 }
 
-/// What a template writes of a reasoning and a text.
+/// Returns the text that a template writes for reasoning and an answer.
 inline std::string thought(const std::string &open, const std::string &close,
                            const std::string &otherwise = "") {
   return "{%- if m.reasoning_content %}{{ '" + open +

@@ -113,7 +113,7 @@ TEST(HttpFuzzTest, DamagedRequestsGetAnAnswerOrAreClosed) {
     for (int i = 0; i < kRequests / 4; ++i) {
       std::string request = damaged(random);
       HttpClient client = server.client();
-      // In one piece or in several.
+      // The request is sent in one piece or in several.
       size_t cut = random() % 3 == 0 ? random() % (request.size() + 1) : 0;
       client.send(request.substr(0, cut));
       client.send(request.substr(cut));

@@ -216,7 +216,7 @@ TEST(HttpLimitsTest, BodiesTogetherHaveALimit) {
   // One client alone has three quarters.
   HttpClient alone = server.client();
   EXPECT_EQ(alone.request("POST", "/x", std::string(106'000, 'x')).status, 503);
-  // What was refused is, too.
+  // The refused request has given its room back, too.
   waitForRoom();
   HttpClient third = server.client();
   EXPECT_EQ(third.request("POST", "/x", std::string(100'000, 'x')).status, 200);
@@ -355,7 +355,7 @@ TEST(HttpLimitsTest, WhatFollowsTheLastAnswerIsNotReadToItsEnd) {
     size_t sent = 0;
     while (sent < 4096 && client.send(part))
       ++sent;
-    // What the system's buffers took is the most.
+    // Only the system's buffers can have taken pieces.
     EXPECT_LT(sent, 1024u);
   }
 }

@@ -1,4 +1,4 @@
-// What a server says of itself: to systemd, and in its log.
+// A server tells its state to systemd, and writes it to its log.
 
 #include "runtime/serve/http/AccessLog.h"
 #include "runtime/serve/http/Notify.h"

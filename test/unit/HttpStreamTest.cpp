@@ -193,7 +193,7 @@ TEST_P(HttpLeavingTest, TheHandlerIsToldAtOnce) {
     }
     exchange.client.close(GetParam().reset);
     EXPECT_TRUE(exchange.gone->wait()) << (isUnix ? "unix" : "TCP");
-    // What comes too late does nothing.
+    // A piece that comes too late has no effect.
     exchange.answer->write("more");
     exchange.answer->end();
     EXPECT_EQ(exchange.answer->pendingBytes(), 0u);

@@ -1,4 +1,4 @@
-// Which files an output must not replace, and input that is no regular file.
+// Outputs must not replace inputs, and inputs may be no regular files.
 
 #include "runtime/base/InputSet.h"
 

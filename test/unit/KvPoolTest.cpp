@@ -241,7 +241,7 @@ TEST(KvPagesTest, APageHasTheBytesOfEachCache) {
   ASSERT_TRUE(devices.isOk()) << devices.status().message();
   KvPages pages(plan->table(), **devices);
   EXPECT_EQ(pages.count(), 3);
-  // In Q8_0: two blocks of 64 quantised values and a scale.
+  // Q8_0 rows have two blocks of 64 quantised values and a scale.
   EXPECT_EQ(pages.bytes(), size_t(64 * (12 * 4 + 70 * 4 + 2 * 68)));
 
   // Every byte that is written to a page is stored exactly once.

@@ -1,4 +1,5 @@
-// Which rung of a ladder runs and why, and which ladders are refused.
+// The choice of a ladder's rung, the reasons that are given, and the ladders
+// that are refused.
 #include "runtime/base/HostCpu.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/engine/RungChoice.h"

@@ -139,7 +139,7 @@ TEST(MappedFileTest, CopiesPartsUnderTheirNodesPolicy) {
       std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
 }
 
-// What nobody on the host reads costs no memory.
+// Bytes that nobody on the host reads take no memory.
 TEST(MappedFileTest, CopiesOnlyTheExtentsThatAreWanted) {
   moetest::TempDir folder;
   const std::string content(size_t(9) << 20, 'x');

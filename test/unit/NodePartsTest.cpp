@@ -1,4 +1,4 @@
-// Which node reads which bytes, on machines with 2 and 4 memory nodes.
+// The bytes that each node reads, on machines with 2 and 4 memory nodes.
 #include "runtime/device/cpu/NodeParts.h"
 
 #include "runtime/base/Topology.h"

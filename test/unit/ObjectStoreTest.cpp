@@ -139,7 +139,7 @@ TEST_F(ObjectStoreTest, LimitsHold) {
   EXPECT_EQ(store_->replace("a", "", "", "123456789").status().code(),
             StatusCode::DoesNotFit);
   ASSERT_TRUE(store_->replace("a", "", "", "12345678").isOk());
-  // What another owner may have is bounded by the sum.
+  // The sum of all owners bounds each of them.
   StoredObject other = object("x");
   other.owner = "bob";
   ASSERT_TRUE(store_->add({other}).isOk());

@@ -1,5 +1,5 @@
-// Which plans of a server are loaded when: on demand, for memory, after an
-// error, and while it stops.
+// A server loads and unloads plans: on demand, for memory, after an error, and
+// while it stops.
 #include "runtime/serve/host/PlanHost.h"
 
 #include "SchedulerTestSupport.h"
@@ -186,7 +186,7 @@ TEST_F(PlanHostTest, AModelIsKeptForAsLongAsClientsSay) {
   used = Status(StatusCode::Cancelled, "let go");
   while (loaded() != std::vector<std::string>{"c"})
     std::this_thread::yield();
-  // What is asked for afterwards is loaded again.
+  // A model that is requested afterwards is loaded again.
   EXPECT_TRUE(load("a").isOk());
   host_->keep("c", std::chrono::milliseconds::max());
   EXPECT_EQ(host_->keptFor("c"), std::nullopt);

@@ -98,7 +98,7 @@ TEST_F(PrefixStoreTest, NoOtherUserCanReadIt) {
   const std::string file = place() + "/" + files()[0];
   EXPECT_EQ(modeOf(place()), fs::perms::owner_all);
   EXPECT_EQ(modeOf(file), fs::perms::owner_read | fs::perms::owner_write);
-  // What an earlier version has made loses others' rights.
+  // Folders that an earlier version has made lose the rights of others.
   fs::permissions(place(), fs::perms(0755));
   fs::permissions(file, fs::perms(0644));
   store();
@@ -148,7 +148,7 @@ TEST_F(PrefixStoreTest, TheOldestGoWhenTheLimitIsReached) {
   EXPECT_EQ(each->files(), 3u);
   EXPECT_EQ(each->find(joined(textOf(1, 30), {5}), kGroup), 30);
   EXPECT_LT(each->find(joined(textOf(2, 30), {5}), kGroup), 30);
-  // What is larger than the limit is not written at all.
+  // A sequence larger than the limit is not written at all.
   ASSERT_TRUE(store(size - 1)->save(first, kGroup).isOk());
   EXPECT_TRUE(files().empty()) << "a smaller limit holds at the start, too";
 }
@@ -163,7 +163,7 @@ TEST_F(PrefixStoreTest, DamagedFilesAreRemoved) {
   auto write = [&](std::string_view bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   };
-  // In the content, which is checked when it is needed.
+  // The damage is in the content, which is checked when it is needed.
   std::string bad = good;
   bad[bad.size() / 2] ^= 1;
   write(bad);
@@ -176,7 +176,7 @@ TEST_F(PrefixStoreTest, DamagedFilesAreRemoved) {
   EXPECT_EQ(each->files(), 0u);
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(engine_->freePages(), engine_->pages());
-  // In the beginning, which is read at the start.
+  // The damage is in the beginning, which is read at the start.
   for (std::string start : {good.substr(0, 10), good.substr(0, 100),
                             std::string("<html>"), std::string()}) {
     write(start);

@@ -208,7 +208,7 @@ public:
         return false;
     return matcher.canEnd();
   }
-  /// What the parser makes of the same text.
+  /// Returns the parser's result for the same text.
   Json read(const std::string &arguments) const {
     ToolCallParser parser(forms_, tools_);
     std::string json;

@@ -156,7 +156,7 @@ TEST_F(RecompileTest, SuggestsTheOptionThatSavesEnough) {
   // paged.
   expectHint(rest + weights + 2 * page_, "--ctx 448 ");
   expectHint(rest + 6 * page_, "--ctx 384 ");
-  // Without them there is no room either, because a step takes too much.
+  // Without the weights there is no room either, because a step takes too much.
   expectHint(rest + 2 * page_, "--ubatch 1 ");
   expectHint(rest, "recompile with fewer tokens in a step\n");
   sample_.phase("prefill").max_tokens = 1;

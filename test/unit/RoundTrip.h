@@ -69,13 +69,13 @@ struct SaidCall {
   Json arguments;
 };
 
-/// What a model says in one turn.
+/// A model's reply in one turn.
 struct Turn {
   std::string reasoning, content;
   std::vector<SaidCall> calls;
 };
 
-/// What comes back of a turn.
+/// The parts of a turn that were parsed.
 struct Heard {
   Turn turn;
   std::string error;
@@ -320,7 +320,7 @@ public:
 
   const Tokenizer &tokenizer() const { return tokenizer_; }
   const std::string &said() const { return said_; }
-  /// What the template said when it refused a prompt.
+  /// The template's message when it refused a prompt.
   const std::string &refusal() const { return refusal_; }
 
 private:

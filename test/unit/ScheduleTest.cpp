@@ -81,7 +81,7 @@ std::vector<double> tick(const std::vector<Task> &tasks, size_t queues) {
     left.push_back(int(task.seconds));
   for (int now = 0;; ++now) {
     bool changed = true, ended = true;
-    // What takes no time may end many tasks in one second.
+    // Tasks that take no time may end at the same second.
     while (changed) {
       changed = false;
       for (size_t i = 0; i < tasks.size(); ++i) {

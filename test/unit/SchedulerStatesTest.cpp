@@ -20,7 +20,7 @@ template <typename PlanT>
 class SchedulerStatesTest : public SchedulerFixture<PlanT> {
 protected:
   void open() { this->openOn(this->bestIsa()); }
-  /// With pages for less than two whole contexts.
+  /// Opens an engine with pages for less than two whole contexts.
   void openSmall() {
     if constexpr (std::is_same_v<PlanT, DeltaPlan>)
       this->openOn(this->bestIsa(), 6, true, 7);

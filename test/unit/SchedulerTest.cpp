@@ -370,7 +370,7 @@ TEST_F(SchedulerTest, GroupsShareNothing) {
   EXPECT_GT(complete(of("a", prompt))->stats().cachedTokens, kPage);
   EXPECT_EQ(complete(of("c", prompt))->stats().cachedTokens, 0);
   EXPECT_GT(complete(of("b", prompt))->stats().cachedTokens, kPage);
-  // At the same time.
+  // Two requests at the same time.
   const std::vector<int32_t> other = textOf(8, 2 * kPage + 9);
   Received a, b, c;
   submit(of("a", other), a);
@@ -418,7 +418,7 @@ TEST_F(SchedulerTest, SomeStepsAreMeasuredByDevice) {
   EXPECT_LE(stats.devices[0].run + stats.devices[0].wait,
             stats.measuredSeconds);
   EXPECT_LT(stats.measuredSeconds, seconds);
-  // What observed the engine before still does.
+  // The observer that was set before is still called.
   EXPECT_GT(runs, 30);
 }
 

@@ -44,7 +44,7 @@ TEST(DraftPolicy, ComparesTokensPerSecond) {
   policy.observe(3, 1.9);
   EXPECT_EQ(policy.choose(1, 3, 0.5), 0);
   EXPECT_EQ(policy.choose(1, 3, 0.9), 3);
-  // What was measured once is tried again at some time.
+  // A number that was measured once is tried again at some time.
   for (int i = 0; i < 5000; ++i)
     policy.observe(1, 1.0);
   EXPECT_GT(policy.choose(1, 3, 0.5), 0);

@@ -321,7 +321,7 @@ TEST_F(TargetFileTest, AMemoryThatIsSharedIsDescribedOnce) {
   EXPECT_THAT(load(gpu).message(), HasSubstr("expected exactly one CPU"));
 }
 
-// What is written is read again.
+// The written text gives the same description when it is read.
 TEST_F(TargetFileTest, ASharedMemoryIsWrittenAsItIsRead) {
   std::string text = toJson(*resolveTarget("gb10"));
   Json gpu = Json::parse(text)["devices"][0];

@@ -21,7 +21,7 @@ namespace {
 const int decodeProgram = 0, headProgram = 0;
 const StepKind kDecode{&decodeProgram, 1}, kHead{&headProgram, 1};
 
-/// From one worker to all, which are tried first.
+/// A range from one worker to all; all are tried first.
 TeamRange upTo(int cores) { return {1, cores, cores}; }
 
 /// A machine whose clock only advances with steps.

@@ -25,7 +25,7 @@ TeamMachine withSiblings(size_t count) {
   return machine;
 }
 
-/// What the policy is told of a machine.
+/// The range of teams that the policy gets for a machine.
 TeamRange rangeOf(const TeamMachine &machine, std::vector<int> marks = {}) {
   auto cpus = int(machine.speeds.size());
   int first = machine.sibling.empty() ? cpus : cpus / 2;

@@ -196,7 +196,7 @@ const Case kCases[] = {
     {"llama-3.1", " {1: 2} and {", "' {1: 2} and {'"},
     {"llama-3.1", "{\"a\": ", "'{\"a\": '"},
     {"llama-3.1", "So: {\"name\": \"add\"}", "'So: {\"name\": \"add\"}'"},
-    // What is malformed says so.
+    // Malformed calls give an error.
     {"hermes", "<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 01}}",
      "add({\"x\": 0!the model wrote a call of \"add\" that is not valid JSON"},
     // After a mark that is no control token, what is no call is text.

@@ -13,9 +13,9 @@
 
 namespace moetool {
 
-/// Where LLVM would abort with "LLVM ERROR", the process from now on prints one
-/// line and ends with one of our exit codes: Io if a stream of LLVM cannot be
-/// written, DoesNotFit for lack of memory, otherwise Internal.
+/// From now on, where LLVM would abort with "LLVM ERROR", the process prints
+/// one line and ends with one of our exit codes: Io if a stream of LLVM cannot
+/// be written, DoesNotFit for lack of memory, otherwise Internal.
 inline void catchLlvmFailures() {
   using moert::Status;
   using moert::StatusCode;

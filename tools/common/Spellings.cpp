@@ -387,7 +387,7 @@ private:
   OurWords result_;
 };
 
-/// For a cell of a table.
+/// Returns a text in the form for a cell of a table.
 std::string cell(std::string_view text) {
   std::string result;
   for (char c : text)

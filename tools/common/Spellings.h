@@ -40,7 +40,7 @@ OurWords withOurSpellings(const CLI::App &command,
 /// The names of other tools' options, for suggestions.
 std::vector<std::string> theirOptionNames();
 
-/// What a command of another tool is here.
+/// Our counterpart of a command of another tool.
 struct TheirCommand {
   /// The words that take its place, such as moert and serve; none: none do.
   std::vector<std::string> words;

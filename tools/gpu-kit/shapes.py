@@ -170,7 +170,7 @@ def gpt_oss_20b(layers):
 
 # The shape of each model with so many layers, and how many the real one has.
 MODELS = {
-    # To try everything without a GPU.
+    # A small shape for trying everything without a GPU.
     "tiny": (lambda layers: deepseek("tiny shape", layers, 256, 4, 0, 1, 512, 8, 2, 256, 1, 512, 1.0, False), 2),
     "deepseek-v2-lite": (lambda layers: deepseek("DeepSeek-V2-Lite shape", layers, 2048, 16, 0, 1, 10944, 64, 6, 1408, 2,
                                                  102400, 1.0, False), 27),

@@ -34,14 +34,16 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
       : inbox(std::move(inbox)), scheduler(scheduler), use(std::move(tools)),
         pieces(tokenizer, use, choice) {}
 
-  /// On the scheduler's thread.
+  /// Takes an event, on the scheduler's thread.
   void receive(GenerationEvent event);
-  /// With the inbox's mutex: ends it when its name is known.
+  /// Ends the generation when its name is known. The caller holds the inbox's
+  /// mutex.
   void cancel();
   void setId(GenerationId id);
-  /// With the inbox's mutex: the next event, if there is one.
+  /// Returns the next event, if there is one. The caller holds the inbox's
+  /// mutex.
   std::optional<OwnedEvent> take();
-  /// With the inbox's mutex: there are no events any more.
+  /// Removes all events. The caller holds the inbox's mutex.
   void clear();
 
   const std::shared_ptr<Inbox> inbox;
@@ -67,7 +69,7 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
 /// What the functions for the last failure of this thread return.
 Failure &threadFailure();
 
-/// When a wait of so many milliseconds ends; nothing: it does not.
+/// Returns the time at which a wait of so many milliseconds ends; none: never.
 std::optional<std::chrono::steady_clock::time_point>
 deadlineOf(int32_t milliseconds);
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 namespace moert::capi {
-/// What the functions for the last failure return.
+/// The results of the functions for the last failure.
 struct Failure {
   std::string error;
   /// The command that solves the problem; "" if there is none.

@@ -41,7 +41,7 @@ StatusOr<SchedulerOptions> fromC(const moert_scheduler_options &options) {
   return result;
 }
 
-/// What requests need to know of the plan.
+/// Returns the facts about the plan that requests need.
 ModelFacts factsOf(const Engine &engine, const char *chatTemplate) {
   ModelFacts facts;
   const auto *name = engine.plan().table().model_name();

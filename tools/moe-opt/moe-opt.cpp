@@ -18,10 +18,10 @@
 using moert::Status;
 
 namespace {
-/// Like mlir::MlirOptMain, with this project's rules for inputs and outputs:
-/// length and nesting of the text are checked before MLIR's parser sees it, and
-/// the output replaces only IR text. Passes report their own errors; `failed`
-/// only says that there were some.
+/// Does the work of mlir::MlirOptMain, with this project's rules for inputs and
+/// outputs: length and nesting of the text are checked before MLIR's parser
+/// sees it, and the output replaces only IR text. Passes report their own
+/// errors; `failed` only says that there were some.
 Status run(const std::string &input, const std::string &output,
            mlir::DialectRegistry &registry, bool &failed) {
   moert::OutputRule rule(/*force=*/false, /*forceWord=*/"");

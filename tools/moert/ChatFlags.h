@@ -15,7 +15,7 @@ namespace moert {
 
 inline constexpr const char *kTemplateRole = "the chat template";
 
-/// What a word of --think asks of the template.
+/// Returns the template's setting for a word of --think.
 Thinking thinkingOf(std::string_view word);
 
 /// Returns a text of the command line. With `escapes`, \n, \t, \\ and the like

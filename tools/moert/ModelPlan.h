@@ -18,7 +18,7 @@ namespace moert {
 /// for the name of a model or a plan that does not exist.
 StatusOr<std::vector<std::string>> withCommand(std::vector<std::string> words);
 
-/// What the plan of a model has to hold.
+/// The requirements for the plan of a model.
 struct PlanWish {
   int32_t sequences = 1; ///< Number of texts at the same time.
   int64_t context = 0;   ///< Tokens of each; 0: as many as fit this machine.

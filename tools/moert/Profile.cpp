@@ -180,7 +180,7 @@ std::string Profile::trace() const {
     event(nameOf(instruction, ProfileKey::Op), category, instruction.queue(),
           e.start + e.time.wait, e.time.run, dumped);
   }
-  // What viewers call the threads.
+  // The names of the threads in viewers.
   for (uint32_t queue = 0; queue < count(plan_.table().queues()); ++queue) {
     json += fmt::format("{}{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,"
                         "\"tid\":{},\"args\":{{\"name\":{}}}}}",

@@ -157,8 +157,8 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   }
 }
 
-/// While it lives, a signal ends the process at once: for who does not want to
-/// wait until running requests have ended.
+/// While an object lives, a signal ends the process at once, for users who do
+/// not want to wait until running requests have ended.
 class EndAtNextSignal {
 private:
   std::jthread thread_{[](std::stop_token stop) {
@@ -290,7 +290,7 @@ Status serve(ServeFlags &flags) {
   host->drain(deadline);
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - Clock::now());
-  // What the scheduler has ended still has to reach its clients.
+  // Generations that the scheduler has ended still have to reach their clients.
   server->stop(std::max(left, std::chrono::milliseconds(2000)));
   return Status::ok();
 }

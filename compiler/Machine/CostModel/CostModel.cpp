@@ -210,7 +210,7 @@ double productSeconds(const Product &product, const moe::Choices &choices,
                : seconds;
   }
   bool cached = situation.weightsInCache;
-  // What a call takes whatever its weights.
+  // Time of a call that does not depend on its weights.
   double call = 0;
   if (const KernelRate *calls =
           isFirst ? find(device, gemm->name, "call") : nullptr)
@@ -398,7 +398,7 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
 }
 
 double transferSeconds(double bytes, const DeviceDesc &device) {
-  // In a shared memory, reading and writing it are what takes time.
+  // If both devices share a memory, reading and writing it take the time.
   if (device.sharesMemory)
     return device.linkLatencySeconds +
            2 * bytes / device.read.planned(Peak::kAssumedRead);

@@ -57,7 +57,8 @@ private:
     /// Rate of the fastest device that reads this memory.
     double bytesPerSecond = 0;
     bool isShared = false;
-    /// When it is read: intervals in ascending order that do not overlap.
+    /// The times at which the memory is read: intervals in ascending order that
+    /// do not overlap.
     std::vector<std::pair<double, double>> busy = {};
   };
   /// Indexed by device; unused for one that shares the memory of another.

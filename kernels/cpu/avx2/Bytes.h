@@ -154,7 +154,7 @@ MOE_INLINE void storeMasked(float *p, Mask mask, Floats v) {
   _mm256_maskstore_ps(p, mask, v);
 }
 
-/// With 24 shuffles.
+/// Transposes with 24 shuffles.
 MOE_INLINE void transpose8x8(Ints r[8]) {
   __m256i t[8];
 #pragma GCC unroll 4

@@ -36,7 +36,7 @@ MOE_INLINE __m256i dot4(__m256i sums, __m256i codes, __m256i x) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-/// What sums of dot4() begin with that floats() converts.
+/// Initial value of sums of dot4() that floats() converts.
 constexpr int32_t kDotStart = 0;
 
 MOE_INLINE __m256 floats(__m256i sums) { return _mm256_cvtepi32_ps(sums); }

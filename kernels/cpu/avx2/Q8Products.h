@@ -167,8 +167,8 @@ private:
     return _mm_cvtsi128_si32(_mm_hadd_epi32(s, s));
   }
 
-  /// Of each four columns the even ones come first, in the order of evenBytes
-  /// and oddBytes of a row's codes.
+  /// Encodes a block: the even ones of each four columns come first, in the
+  /// order of evenBytes and oddBytes of a row's codes.
   void encodeBlock(const float *x, int64_t i) {
     bool finite, alsoFinite;
     float biggest = Simd::maxAbs32(x, finite);

@@ -10,8 +10,8 @@ namespace {
 // 11 of 16 registers are chains; 5 are left for operands.
 constexpr int kChains = 11;
 
-// Like a gemm with small codes: products of 32 columns add up in 16 bits before
-// one vpmaddwd widens them.
+// The loop of a gemm with small codes: products of 32 columns add up in 16 bits
+// before one vpmaddwd widens them.
 double int8Loop(int64_t iterations) {
   constexpr int kSteps = 8;
   __m256i wide = _mm256_setzero_si256(), ones = _mm256_set1_epi16(1);

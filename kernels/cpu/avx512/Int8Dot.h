@@ -140,7 +140,7 @@ MOE_INLINE __m512 spreadF16(const T &first, const T *second) {
 template <bool Half, class Block>
 MOE_INLINE __m512 spreadScales(const Block *blocks) {
   if constexpr (BlockTraits<Block>::kIsFloats) {
-    // What scaleBits() does.
+    // The same result as that of scaleBits().
     __m128i bytes = _mm_shuffle_epi8(
         _mm_set1_epi32(load32(blocks->scales)),
         _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));

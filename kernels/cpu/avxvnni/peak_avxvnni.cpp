@@ -5,8 +5,8 @@
 namespace moek {
 
 namespace {
-// As in AVX-512's loop, more chains than two starts per cycle and a latency of
-// 5 need; two registers are left to operands.
+// More chains than two starts per cycle and a latency of 5 need, as in the loop
+// for AVX-512; two registers are left to operands.
 constexpr int kChains = 12;
 
 double int8Loop(int64_t iterations) {

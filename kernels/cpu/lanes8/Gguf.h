@@ -68,7 +68,7 @@ template <Format F> struct FloatsBlock {
     return valuesOf<Block>(nibbleOctets(load128(block->codes + 16 * v)));
   }
   MOE_INLINE static Floats scales(const Block *block, int v) {
-    // What scaleBits() does.
+    // The same result as that of scaleBits().
     Ints index = twice(bytes16(0x0101010100000000, 0x8080808080808080));
     Ints bytes = shuffle(set32(load32(block->scales) >> (16 * v)), index);
     Ints bits = set8(0x7f);

@@ -123,7 +123,7 @@ MOE_INLINE void panelMatrices(const Rows16Panel<F> &panel, int64_t i,
                             dots);
 }
 
-/// With kHasDots: does so with those.
+/// With kHasDots: multiplies the same columns with dot products.
 template <Format F, int T>
 MOE_INLINE void
 panelSubDots(const Rows16Panel<F> &panel, int64_t i, const int8_t *const q[T],

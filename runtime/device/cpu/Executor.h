@@ -45,7 +45,8 @@ struct TeamOptions {
   /// See makeWorkers(). With several nodes, all workers run every step, because
   /// each node's memory holds the weights that its own workers read.
   std::vector<int> nodes = {};
-  /// At most all workers of the pool; none: from one to all of them.
+  /// Numbers of workers to try, at most all of the pool; absent: from one to
+  /// all.
   std::optional<TeamRange> range = {};
   /// The default is the clock, the pool and the system.
   TeamSensors sensors = {};

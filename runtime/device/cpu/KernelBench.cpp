@@ -28,7 +28,8 @@ constexpr int64_t kFewMatrixRows = 64;
 /// Rates for other shapes are scaled by their operations.
 constexpr int32_t kHeads = 16, kNope = 128, kRope = 64, kLatent = 512,
                   kValue = 128;
-/// For grouped-query attention: groups of eight heads with 128 columns.
+/// The shape for grouped-query attention: groups of eight heads with 128
+/// columns.
 constexpr int32_t kKvHeads = 2;
 constexpr int32_t kExperts = 64, kTopK = 6;
 /// Value of every byte of weights and activations: 0.0115 as F32 and BF16, 1.06

@@ -38,7 +38,7 @@ struct StepKind {
   bool operator==(const StepKind &) const = default;
 };
 
-/// What the system says of the load.
+/// Figures of the system about the load.
 struct CpuLoad {
   /// Sum over all workers of the seconds that they could have run but had no
   /// CPU, counted from any fixed moment; always 0 if the system does not say.

@@ -75,7 +75,7 @@ private:
     double speed() const { return work / seconds; }
     double relativeVariance() const;
   };
-  /// What comparing the two finalists has shown so far.
+  /// The result so far of comparing the two finalists.
   enum class Verdict { Unclear, Base, Challenger };
   static Verdict compare(const Arm &base, const Arm &challenger);
   Arm &armOf(int32_t team);

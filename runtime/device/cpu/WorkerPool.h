@@ -24,7 +24,7 @@
 
 namespace moert {
 
-/// Which thread worker 0 is.
+/// The thread that is worker 0.
 enum class FirstWorker { Caller, Thread };
 
 class WorkerPool {

@@ -39,7 +39,7 @@ private:
   std::set<std::string> lines_;
 };
 
-/// What all requests share. It lives as long as one of them.
+/// Data that all requests share. It lives as long as one of them.
 struct ApiContext {
   ModelHost &host;
   ApiSettings settings;

@@ -16,7 +16,7 @@
 namespace moert {
 
 struct ApiSettings {
-  /// For requests that do not say otherwise.
+  /// Values for requests that do not give others.
   SamplerParams sampling;
   /// The most tokens of an answer, for requests that set no limit; -1: none.
   int32_t maxTokens = -1;
@@ -26,7 +26,7 @@ struct ApiSettings {
   /// With one model: whether requests for any other name get it. The answer
   /// says which model it was.
   bool acceptsAnyModel = true;
-  /// For requests that have none; not set: each gets its own.
+  /// Seed for requests that give none; absent: each gets its own.
   std::optional<uint64_t> seed = {};
   std::string version = "0.1.0"; ///< Version of the server.
   /// How long a request may be worked on before it is evaluated: to read it,

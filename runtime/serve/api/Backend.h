@@ -25,7 +25,7 @@
 
 namespace moert {
 
-/// What clients are told about a model.
+/// Facts about a model for clients.
 struct ModelFacts {
   std::string id;           ///< Name by which requests choose the model.
   std::string architecture; ///< Name as in the model's file: "qwen3moe".
@@ -66,8 +66,8 @@ struct BackendStats {
   /// Number of steps slower than the last entry of `steps`.
   uint64_t slowerSteps = 0;
   double stepSeconds = 0; ///< Sum over all steps.
-  /// Of a few steps that were measured: their seconds, and of each device the
-  /// seconds in which it worked and in which it waited.
+  /// Figures of a few steps that were measured: their seconds, and of each
+  /// device the seconds in which it worked and in which it waited.
   struct Device {
     std::string name;
     double run = 0, wait = 0;
@@ -109,7 +109,8 @@ public:
   /// Cancels a generation, whose last event still comes. Does nothing after
   /// that event.
   virtual void cancel(uint64_t id) = 0;
-  /// When a request that was refused for want of room may be sent again.
+  /// Seconds after which a request may be sent again that was refused for lack
+  /// of room.
   virtual int32_t retryAfterSeconds() const = 0;
 
   virtual BackendStats stats() const = 0;
@@ -122,8 +123,9 @@ public:
   using VectorThen = std::function<void(StatusOr<std::vector<float>>)>;
   virtual uint64_t embed(std::vector<int32_t> tokens, std::string client,
                          VectorThen then) = 0;
-  /// Likewise with the outputs of the model's classifier after `tokens`, one
-  /// for each of ModelFacts::labels, before any softmax.
+  /// Submits a text in the same way; the result is the outputs of the model's
+  /// classifier after `tokens`, one for each of ModelFacts::labels, before any
+  /// softmax.
   virtual uint64_t classify(std::vector<int32_t> tokens, std::string client,
                             VectorThen then) = 0;
 };
@@ -133,7 +135,7 @@ class ModelHost {
 public:
   virtual ~ModelHost() = default;
 
-  /// In the order of their names, loaded or not.
+  /// Returns all models in the order of their names, loaded or not.
   virtual std::vector<ModelFacts> models() const = 0;
   /// Returns the models that are loaded.
   virtual std::vector<std::shared_ptr<Backend>> loaded() const = 0;

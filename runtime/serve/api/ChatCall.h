@@ -22,7 +22,7 @@
 
 namespace moert {
 
-/// What a request wants its answer to follow.
+/// The format that a request prescribes for its answer.
 struct AnswerFormat {
   std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
   /// What it was compiled from, for grammars that have more than the answer.
@@ -53,7 +53,7 @@ struct GenerateCall {
   bool timesTokens = false;
 };
 
-/// Which tools a reply calls.
+/// The tools that a reply may or must call.
 struct ToolChoice {
   enum class Kind {
     Auto,     ///< Any tools that the model chooses, or none.
@@ -91,7 +91,7 @@ struct ChatCall {
   UnreadPart unread = {};
   /// The context that the client counts on, in tokens; 0: it does not say.
   int32_t wantedContext = 0;
-  /// What the ids of calls begin with.
+  /// Prefix of the ids of calls.
   std::string callIdPrefix = "call_";
 };
 
@@ -101,7 +101,7 @@ struct ToolCall {
   std::string arguments; ///< Text of a JSON object.
 };
 
-/// What was generated for one choice.
+/// The generated reply of one choice.
 struct Choice {
   enum class Finish { Stop, Length, ToolCalls };
 

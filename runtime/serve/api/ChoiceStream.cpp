@@ -27,8 +27,8 @@ void ChoiceStream::addText(std::string_view text, const Emit &emit) {
         .tokens = std::exchange(tokens_, {})});
 }
 
-/// Of the tokens before the end of a text of so many bytes, those that are none
-/// of it: the marks between reasoning and answer.
+/// Drops those tokens before the end of a text of so many bytes that are no
+/// part of the text: the marks between reasoning and answer.
 void ChoiceStream::dropMarks(std::vector<TokenLogprob> &logprobs,
                              size_t textBytes) const {
   size_t kept = logprobs.size(), bytes = 0;

@@ -12,7 +12,7 @@ namespace moert {
 
 // Endpoints: OpenAI's and Ollama's.
 void createEmbeddings(Exchange exchange);
-/// In llama-server's form.
+/// Answers in the form of llama-server.
 void llamaEmbedding(Exchange exchange);
 void ollamaEmbed(Exchange exchange);
 /// The older one, for one text.

@@ -10,7 +10,7 @@
 namespace moert {
 
 namespace {
-/// What a wrong value is, for messages.
+/// Returns the name of a wrong value's type, for messages.
 std::string nameOf(const nlohmann::ordered_json &json) {
   switch (json.type()) {
   case nlohmann::detail::value_t::null:

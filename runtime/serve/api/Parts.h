@@ -16,7 +16,7 @@ struct UnreadPart {
   std::string kind;  ///< "image", "audio", "video" or "file".
 };
 
-/// What a message says.
+/// The content of a message.
 struct Content {
   std::string text;
   std::string reasoning; ///< Parts that are the assistant's thoughts.

@@ -24,7 +24,7 @@ std::string randomId(const ApiSettings &settings);
 /// Names a call of a tool: `prefix` and 24 such digits.
 std::string newCallId(const ApiSettings &settings, const std::string &prefix);
 
-/// What to run, or why not.
+/// The run of a request, or the reason why there is none.
 using Prepared = std::variant<RunPlan, ApiError>;
 
 /// Renders and encodes a conversation, and holds the reply to its tools.

@@ -23,7 +23,7 @@ struct PromptField {
 /// A text, a list of texts, a list of tokens, or a list of such lists.
 std::vector<PromptField> readPrompts(const Field &field);
 
-/// What is wanted of prompts.
+/// The requirements for prompts.
 struct PromptWish {
   std::string param; ///< Field that has the prompts, for errors.
   int32_t choices = 1;

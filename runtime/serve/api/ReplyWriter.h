@@ -17,7 +17,7 @@ namespace moert {
 
 class Tokenizer;
 
-/// What a reply says about itself.
+/// Facts about a reply that answers contain.
 struct ReplyFacts {
   std::string id;      ///< Random digits, without the prefix of an interface.
   std::string model;   ///< The model's id.
@@ -58,7 +58,7 @@ public:
 
   // For a request that streams, the bytes to send. All but error() may be "".
   virtual std::string_view contentType() const { return "text/event-stream"; }
-  /// What is sent where nothing else was for a while.
+  /// Returns the bytes to send if nothing else was sent for a while.
   virtual std::string ping() const { return ": ping\n\n"; }
   virtual std::string begin() { return {}; }
   /// `choice` has the delta in it already.

@@ -140,7 +140,7 @@ StatusOr<ChatPrompt> rankPrompt(const Tokenizer &tokenizer,
   const auto broken = [&](std::string_view text) {
     return tokenizer.breakNames(text, kNameBreaker);
   };
-  // What a query or a document says is no place of the template.
+  // A place that a query or a document contains is not one of the template.
   const size_t at = prompt.text.find("{document}");
   std::string rest = at == std::string::npos ? "" : prompt.text.substr(at);
   const bool isFirst = at < prompt.text.find("{query}");

@@ -14,7 +14,7 @@
 
 namespace moert {
 
-/// What a run needs besides a writer.
+/// The parts of a run besides its writer.
 struct RunPlan {
   /// One for each prompt, of which each choice gets a copy with a seed of its
   /// own: the next number.

@@ -22,7 +22,7 @@ StoredObject storedObject(std::string kind, const std::string &owner,
                           const nlohmann::ordered_json &json,
                           std::string parent = {}, std::string status = {});
 
-/// What a failure of the store tells the client.
+/// Returns the client's error for a failure of the store.
 ApiError storeError(const Status &status);
 
 /// The request's object; {} for a request without a body.

@@ -93,7 +93,7 @@ private:
   static bool isBusy(const ServedModel &model);
   /// Whether somebody uses a loaded model. If so, it is used now.
   static bool isUsed(Entry &entry);
-  /// When to look whether a model has become idle for long; max(): never.
+  /// Returns the time until a model may count as idle for long; max(): never.
   std::chrono::milliseconds untilNextLook() const;
   /// The next entry to load; null if there is none.
   Entry *wanted();

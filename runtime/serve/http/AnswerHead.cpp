@@ -116,7 +116,7 @@ std::string answerHead(const AnswerForm &form, int status,
     if (!framesBody(name))
       add(head, name, value);
   for (const auto &[name, value] : form.headers)
-    // What an answer varies by adds up.
+    // Headers by which the answer varies are joined.
     if (name == "Vary" || !has(headers, name))
       add(head, name, value);
   if (!has(headers, "Cache-Control"))

@@ -12,7 +12,7 @@
 
 namespace moert {
 
-/// What all answers to a request have in common.
+/// Properties that all answers to a request have in common.
 struct AnswerForm {
   bool isHttp11 = true; ///< Whether the client speaks HTTP/1.1, not HTTP/1.0.
   bool isHead = false;  ///< Whether the client wants no body.

@@ -39,7 +39,7 @@ public:
   };
   explicit AnswerQueue(Options options) : options_(std::move(options)) {}
 
-  // What HttpAnswer promises.
+  // Functions of HttpAnswer.
   void send(int status, std::string_view contentType, std::string body,
             const HttpHeaders &headers);
   void begin(int status, std::string_view contentType,
@@ -51,7 +51,7 @@ public:
   /// The handler will do no more: an answer that has not ended never will.
   void abandon();
 
-  // For the connection.
+  // Functions for the connection.
 
   /// Returns up to `most` pieces, in order, that the client has to get next.
   std::vector<std::string> take(size_t most);
@@ -69,7 +69,7 @@ public:
   /// did.
   bool pingNow();
 
-  /// What the connection decides by.
+  /// The state by which the connection decides.
   struct Progress {
     int status = 0; ///< 0 before the answer has begun.
     bool keepAlive = true;

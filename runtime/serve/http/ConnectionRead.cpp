@@ -115,7 +115,7 @@ void Connection::advance() {
     switch (reader_->state()) {
     case RequestReader::State::Head:
     case RequestReader::State::Body:
-      // What the reader cannot use yet is a part of a line.
+      // The rest that the reader cannot use yet is a part of a line.
       if (input_.size() > limits().headerBytes + chunk_.size())
         return refuse({.status = 431,
                        .message = "a line of the request is too "

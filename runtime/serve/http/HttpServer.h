@@ -23,7 +23,7 @@
 
 namespace moert {
 
-/// What a server did, for monitoring.
+/// Counts of a server's work, for monitoring.
 struct HttpCounts {
   size_t openConnections = 0; ///< Number of connections now.
   uint64_t bodyBytes = 0;     ///< Bytes now, of bodies that are being received.

@@ -53,9 +53,9 @@ struct HttpLimits {
   /// From a connection's start, or a request's first byte, to the end of the
   /// headers; includes the TLS handshake. 408.
   std::chrono::milliseconds headerTime{10'000};
-  /// From the end of the headers to the end of the body. 408.
+  /// Time from the end of the headers to the end of the body; then 408.
   std::chrono::milliseconds bodyTime{120'000};
-  /// From the end of a request to the beginning of its handler; 503.
+  /// Time from the end of a request to the beginning of its handler; then 503.
   std::chrono::milliseconds waitingTime{60'000};
   /// Between an answer and the next request; the connection is closed then.
   std::chrono::milliseconds idleTime{75'000};

@@ -32,7 +32,7 @@ public:
   Status ready(std::string_view status) const;
   /// Tells that the service ends, and serves no new requests.
   Status stopping(std::string_view status) const;
-  /// What it does, such as the progress of loading.
+  /// Tells the state of the service, such as the progress of loading.
   Status status(std::string_view text) const;
   /// Tells that the service is alive (watchdogInterval()).
   Status watchdog() const;

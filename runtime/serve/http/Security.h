@@ -60,7 +60,7 @@ private:
     Hash hash;
   };
   static Hash hashOf(std::string_view key);
-  /// What a client without a name is called.
+  /// Returns the name of a client that has none in the file.
   static std::string nameOf(const Hash &hash);
   bool has(const Hash &hash) const;
 
@@ -103,7 +103,7 @@ bool isLoopbackHost(std::string_view host);
 /// Returns whether a host is an address and not a name.
 bool isAddress(std::string_view host);
 
-/// Which hosts a server without keys answers to.
+/// The hosts to which a server without keys answers.
 struct HostRule {
   std::vector<std::string> bound;   ///< Addresses at which the server listens.
   std::vector<std::string> allowed; ///< Names that the user allows.

@@ -171,7 +171,7 @@ int64_t SqliteDatabase::changes() const {
 }
 
 void SqliteDatabase::checkpoint() const {
-  // What cannot be written now stays in the log.
+  // Pages that cannot be written now stay in the log.
   (void)sqlite3_wal_checkpoint_v2(database_.get(), nullptr,
                                   SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   *logPages_ = 0;

@@ -6,7 +6,7 @@
 namespace moert {
 
 namespace {
-/// What is stored in the file's header as its application.
+/// The application id in the header of the database file.
 constexpr int64_t kApplication = 0x6D6F6572; // The characters "moer".
 
 /// Each entry brings a database from the version before, which is in its

@@ -115,8 +115,8 @@ struct MacroNode : Node {
   std::string name;
   std::vector<std::string> parameters;
   std::vector<ExprPtr> defaults; ///< Defaults of the last parameters.
-  /// Which of varargs, kwargs and caller the body uses; the others are not
-  /// accepted.
+  /// Whether the body uses varargs, kwargs and caller; arguments for the others
+  /// are not accepted.
   bool usesVarargs = false, usesKwargs = false, usesCaller = false;
   Body body;
   using Node::Node;

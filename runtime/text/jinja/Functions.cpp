@@ -185,7 +185,7 @@ StatusOr<size_t> placeOf(Call &call, size_t argument, int64_t otherwise) {
 Result insertItems(Call &call, size_t at, std::span<const Value> items) {
   if (!call.heap.charge(items.size() * sizeof(Value)))
     return call.heap.status();
-  // What moves behind them takes time, too.
+  // Moving the items that follow takes time, too.
   call.heap.spend((changedItems(call).size() - at) / 64);
   changedItems(call).insert(changedItems(call).begin() + int64_t(at),
                             items.begin(), items.end());

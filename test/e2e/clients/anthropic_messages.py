@@ -31,7 +31,7 @@ def whole(target):
     blocks = [{"role": "user", "content": [{"type": "text", "text": "Say hello.", **marked}]}]
     first = create(model=MODEL, max_tokens=1, messages=blocks, system=[{"type": "text", "text": "Be short.", **marked}])
     assert first.usage.cache_read_input_tokens > 0, first
-    # What answers hold is sent back as it came.
+    # The client sends the content of answers back unchanged.
     history = [*MESSAGES, {"role": "assistant", "content": answer.content}, *MESSAGES]
     assert create(model=MODEL, max_tokens=1, messages=history).usage.output_tokens == 1
 

@@ -75,7 +75,7 @@ def chat(target):
     assert answer.choices[0].message.role == "assistant" and answer.usage.completion_tokens <= 8, answer
     assert len(create(**CHAT, n=3).choices) == 3
     assert create(**{**CHAT, "max_tokens": openai.omit}, max_completion_tokens=2).choices[0].finish_reason == "length"
-    # What answers hold is sent back as it came.
+    # The client sends the content of answers back unchanged.
     message = create(**LONG).choices[0].message
     for sent in (message, message.model_dump()):
         assert create(model=MODEL, messages=[*MESSAGES, sent, *MESSAGES], max_tokens=1).usage.prompt_tokens > 0

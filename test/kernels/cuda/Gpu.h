@@ -18,7 +18,7 @@ public:
   virtual std::string name() const = 0;
   virtual int arch() const = 0;
   virtual int multiprocessors() const = 0;
-  /// Its instructions are interpreted, so that speed cannot be measured and
+  /// Whether instructions are interpreted, so that speed cannot be measured and
   /// large tests take minutes.
   virtual bool isSoftware() const = 0;
 

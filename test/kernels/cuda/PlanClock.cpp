@@ -190,7 +190,7 @@ Status choose(const CudaDriver &driver, const Choice &choice, int32_t tokens) {
                       "choosing experts");
 }
 
-/// What launches have brought into L2 so far.
+/// The weights that launches have prefetched to L2 so far.
 class Brought {
 public:
   explicit Brought(const softgpu::GpuModel &model)

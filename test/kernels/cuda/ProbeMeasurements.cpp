@@ -74,7 +74,7 @@ Status Probe::launches() {
 
 template <class Body>
 Status Probe::answer(const Mapped &flags, uint32_t rounds, const Body &body) {
-  // In cache lines of their own.
+  // The flags are in different cache lines.
   std::atomic_ref<uint32_t> from(*flags.host<uint32_t>()),
       to(*flags.host<uint32_t>(64));
   for (uint32_t round = 1; round <= rounds; ++round) {

@@ -11,7 +11,7 @@
 
 namespace moek::test {
 
-/// Which rates are simulated.
+/// The rates that are simulated.
 struct RatesChoice {
   std::string kernel; ///< Only kernels whose name contains this.
   /// Only products with at most so many rows (of each expert); 0: any.

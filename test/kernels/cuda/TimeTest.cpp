@@ -41,7 +41,7 @@ protected:
     Workload work;
     double seconds = 0;
     std::vector<LaunchTime> launches;
-    /// What reading the weights or the cache takes of the time.
+    /// The fraction of the time that reading the weights or the cache takes.
     double ofBandwidth(const GpuModel &gpu) const {
       return double(work.weightBytes) / gpu.gigabytes / 1e9 / seconds;
     }

@@ -20,7 +20,7 @@ struct Workload {
   int64_t copies = 1;
   // For one copy:
   int64_t weightBytes = 0; ///< Bytes of weights, or of cache rows.
-  /// With activations, queries and results, each counted once.
+  /// Bytes with activations, queries and results, each counted once.
   int64_t neededBytes = 0;
   double operations = 0; ///< A multiply and an add count as two.
   /// Part of `operations` that decompresses cache rows with weights.

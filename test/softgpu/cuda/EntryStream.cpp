@@ -125,8 +125,8 @@ int cuStreamDestroy_v2(CUstream handle) {
   Stream *stream = madeStream(handle);
   if (!stream)
     return kInvalidHandle;
-  // Its operations continue. The program can no longer wait for it, so that the
-  // GPU's default stream does.
+  // The stream's operations continue. The program can no longer wait for them,
+  // so that the GPU's default stream does.
   if (stream->last)
     state().defaults[size_t(stream->gpu->ordinal)]->waits.push_back(
         stream->last);

@@ -189,7 +189,7 @@ class Engine:
         """Whether this token ends texts or turns."""
         return bool(LIB.moert_is_end(self._handle(), token))
 
-    # What the model computes.
+    # Functions that compute with the model.
 
     def logits(self, prompt: Prompt) -> Any:
         """The logits after a prompt: float32, one per token of the vocabulary, as an array of numpy if that is
@@ -226,7 +226,7 @@ class Engine:
                    ctypes.byref(handle))
         return self._adopt(handle)
 
-    # What is known.
+    # Functions that return facts.
 
     @property
     def info(self) -> ModelInfo:

@@ -10,7 +10,7 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// What a tool answered.
+/// Adds the answer of a tool.
 void addResult(const Field &block, std::string before, ChatCall &call) {
   MessageParts parts =
       messageParts("tool", readContent(block["content"]), block);

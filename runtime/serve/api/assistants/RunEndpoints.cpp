@@ -27,7 +27,7 @@ std::optional<Json> runOf(const Exchange &exchange) {
   return run;
 }
 
-/// What a run of a request begins with.
+/// The data with which a run begins.
 struct RunStart {
   Json run;
   /// A thread and messages that are stored first.

@@ -277,7 +277,7 @@ std::string RunRecord::leaveMessage(bool isCut) {
   messageStep_["status"] = "completed";
   messageStep_["completed_at"] = now();
   std::string run = run_["id"];
-  // Without room the client still gets the text, by the stream.
+  // If the store has no room, the client still gets the text by the stream.
   Status added = context_->settings.store->add(
       {storedMessage(owner_, message_),
        storedObject("step", owner_, messageStep_, run, "completed")});

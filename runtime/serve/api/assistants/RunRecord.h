@@ -81,7 +81,7 @@ private:
 /// The event of a run, a step, a message or a thread that has reached a state.
 std::string runEvent(const nlohmann::ordered_json &object,
                      std::string_view state);
-/// What ends a stream of events.
+/// The end of a stream of events.
 inline constexpr std::string_view kRunStreamEnd =
     "event: done\ndata: [DONE]\n\n";
 

@@ -23,7 +23,7 @@ struct CompletionRequest {
   std::optional<InfillRequest> infill;
 };
 
-/// What an answer says of one of its requests.
+/// Facts in an answer about one of its requests.
 struct CompletionFacts {
   std::string prompt;
   int32_t promptTokens = 0;

@@ -136,7 +136,7 @@ void tokenize(Exchange exchange) {
           if (!tokens)
             return exchange.fail(errorOf(tokens.status()));
           all.insert(all.end(), tokens->begin(), tokens->end());
-          // What follows is no beginning of a text.
+          // The text is not the beginning of a prompt.
           options.addBos = false;
         }
         Json list = Json::array();

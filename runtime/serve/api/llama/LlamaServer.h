@@ -13,7 +13,7 @@ void llamaInfill(Exchange exchange);
 void tokenize(Exchange exchange);
 void detokenize(Exchange exchange);
 void applyTemplate(Exchange exchange);
-/// What vLLM's clients ask of a tokenizer.
+/// Answers the requests of vLLM's clients about the tokenizer.
 void tokenizerInfo(Exchange exchange);
 void serverProperties(Exchange exchange);
 /// Answers with an empty list: adapters are not supported.

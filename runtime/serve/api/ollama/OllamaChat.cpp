@@ -18,7 +18,7 @@ struct GenerateRequest {
   ChatCall call;
   std::string prompt, suffix;
   bool isRaw = false;
-  /// What an earlier answer gave as its context.
+  /// The context that an earlier answer gave.
   std::vector<int32_t> context;
   bool isEmpty = false; ///< Whether it only asks to load or unload the model.
   ModelHost::KeepTime keep;
@@ -155,7 +155,7 @@ private:
   std::vector<int32_t> prompt_;
 };
 
-/// What /api/chat and /api/generate share.
+/// Reads the fields that /api/chat and /api/generate share.
 void readCommon(const Field &body, const ApiSettings &settings,
                 ChatCall &call) {
   static const Json anyObject = true;

@@ -54,7 +54,7 @@ AnswerFormat readOpenAiFormat(const Field &body) {
 }
 
 double finiteLogprob(float logprob) {
-  // What OpenAI says of tokens that are far from likely.
+  // The value of OpenAI for tokens that are far from likely.
   constexpr float least = -9999;
   return std::max(logprob, least);
 }

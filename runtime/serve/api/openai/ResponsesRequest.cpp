@@ -207,7 +207,7 @@ void readResponse(const Field &body, const ApiSettings &settings,
   request.conversation = readConversation(body);
   if (!request.conversation.empty() && !request.previousId.empty())
     body["conversation"].fail("cannot be combined with previous_response_id");
-  // What the answer repeats.
+  // Fields that the answer repeats.
   Json &echoed = request.echoed;
   for (const char *key :
        {"instructions", "max_output_tokens", "previous_response_id", "user"})
