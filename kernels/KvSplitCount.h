@@ -1,5 +1,4 @@
-//===- KvSplitCount.h - Number of KV splits of attention -----------*- C++
-//-*-===//
+//===- KvSplitCount.h - Number of KV splits of attention --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_KVSPLITCOUNT_H
 #define MOE_KERNELS_KVSPLITCOUNT_H

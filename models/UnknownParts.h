@@ -1,4 +1,4 @@
-//===- UnknownParts.h - Finds parts that no architecture supports -*- C++ -*-=//
+//===- UnknownParts.h - Finds parts that are not supported ------*- C++ -*-===//
 
 #ifndef MOE_MODELS_UNKNOWNPARTS_H
 #define MOE_MODELS_UNKNOWNPARTS_H

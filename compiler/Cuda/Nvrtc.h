@@ -1,4 +1,4 @@
-//===- Nvrtc.h - NVIDIA's compiler for kernels, opened at run time -*- C++ -*-//
+//===- Nvrtc.h - NVIDIA's compiler, opened at run time ----------*- C++ -*-===//
 //
 // Compiles CUDA C++ to machine code without a toolkit, a GPU or a driver. The
 // library is opened when it is needed, and building does not depend on it.

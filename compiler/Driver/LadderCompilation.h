@@ -1,5 +1,4 @@
-//===- LadderCompilation.h - Several plans of one model in a file ----------*-
-// C++ -*-===//
+//===- LadderCompilation.h - Several plans in one file ----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_LADDERCOMPILATION_H
 #define MOE_COMPILER_DRIVER_LADDERCOMPILATION_H

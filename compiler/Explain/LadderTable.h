@@ -1,5 +1,4 @@
-//===- LadderTable.h - Compares the rungs of a ladder ----------------*- C++
-//-*-===//
+//===- LadderTable.h - Compares the rungs of a ladder -----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_EXPLAIN_LADDERTABLE_H
 #define MOE_COMPILER_EXPLAIN_LADDERTABLE_H

@@ -1,4 +1,4 @@
-//===- Attention.h - Attention whose heads share keys and values -*- C++ -*-==//
+//===- Attention.h - Attention with shared keys and values ------*- C++ -*-===//
 //
 // A single token, or a step whose plan splits the KV cache, is computed by KV
 // splits with all heads of a group at once (KvSplits.h), so that the cache is

@@ -1,4 +1,4 @@
-//===- Compress.h - CPU kernels of compressed caches -------------*- C++ -*-==//
+//===- Compress.h - CPU kernels of compressed caches ------------*- C++ -*-===//
 //
 // A compressed cache has one entry for several tokens. The softmax over an
 // entry's tokens is kept as sums relative to a running maximum, column by

@@ -1,5 +1,4 @@
-//===- Folded.h - What the x86 traits share, four lanes at a time *- C++
-//-*-===//
+//===- Folded.h - Parts that the x86 traits share ---------------*- C++ -*-===//
 //
 // Sums over the lanes of any vector: the trait's fold() adds up the vector's
 // parts to four partial sums, and this adds up those four.

@@ -1,5 +1,4 @@
-//===- HeadKeysValues.h - Decompresses a head's keys and values -------*- C++
-//-*-===//
+//===- HeadKeysValues.h - Decompresses a head's keys and values -*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_HEADKEYSVALUES_H
 #define MOE_KERNELS_CPU_HEADKEYSVALUES_H

@@ -1,5 +1,4 @@
-//===- KvSplits.h - Attention with KV splits -----------------------*- C++
-//-*-===//
+//===- KvSplits.h - Attention with KV splits --------------------*- C++ -*-===//
 //
 // The rows that a token sees are divided into KV splits (spans), so that a
 // single token keeps all workers busy, and each reads a part of the cache for

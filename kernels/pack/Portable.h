@@ -1,5 +1,4 @@
-//===- Portable.h - Words of sixteen rows in the compiler's vectors -*- C++
-//-*-===//
+//===- Portable.h - Words of sixteen rows, portably -------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_PACK_PORTABLE_H
 #define MOE_KERNELS_PACK_PORTABLE_H

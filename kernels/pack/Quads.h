@@ -1,5 +1,4 @@
-//===- Quads.h - Words of packed blocks from words of GGUF blocks -*- C++
-//-*-===//
+//===- Quads.h - Packed words from words of GGUF blocks ---------*- C++ -*-===//
 //
 // A quad is a 32-bit word: the codes of four neighbouring columns of a row, one
 // per byte, or four bytes of the scale part. Quads<Block> says how a block's

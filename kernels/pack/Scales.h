@@ -1,5 +1,4 @@
-//===- Scales.h - The scale part of a tile, from numbers of blocks -*- C++
-//-*-===//
+//===- Scales.h - The scale part of a tile, from blocks ---------*- C++ -*-===//
 //
 // Every packer uses it for what it has no faster way for. A format needs only
 // the members that kernels/quant/Traits.h names.

@@ -1,5 +1,4 @@
-//===- GrammarText.h - Reads grammar texts ------------------------*- C++
-//-*-===//
+//===- GrammarText.h - Reads grammar texts ----------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_CONSTRAIN_GRAMMARTEXT_H
 #define MOE_RUNTIME_CONSTRAIN_GRAMMARTEXT_H

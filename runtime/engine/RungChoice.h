@@ -1,5 +1,4 @@
-//===- RungChoice.h - Which rung of a ladder runs -------------------*- C++
-//-*-===//
+//===- RungChoice.h - Which rung of a ladder runs ---------------*- C++ -*-===//
 //
 // A ladder is one file with several plans of a model, called rungs, for
 // different contexts or budgets of GPU memory (Plan.h). At start the runtime

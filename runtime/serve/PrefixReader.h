@@ -1,5 +1,4 @@
-//===- PrefixReader.h - Reads evaluated texts behind a thread's back -*- C++
-//-*-===//
+//===- PrefixReader.h - Reads evaluated texts in another thread -*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_SERVE_PREFIXREADER_H
 #define MOE_RUNTIME_SERVE_PREFIXREADER_H

@@ -1,4 +1,4 @@
-//===- CodeArena.h - Memory for machine code written at run time -*- C++ -*-==//
+//===- CodeArena.h - Memory for generated machine code ----------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTCPU_CODEARENA_H
 #define MOE_TEST_SOFTCPU_CODEARENA_H

@@ -1,5 +1,4 @@
-//===- HostView.h - When host and kernel see each other's writes -*- C++
-//-*-===//
+//===- HostView.h - When the host and a kernel see writes -------*- C++ -*-===//
 //
 // A kernel and the host share mapped memory. PTX orders what they see of each
 // other by releases, acquires and fences of system scope only; without them a

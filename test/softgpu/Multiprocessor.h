@@ -1,5 +1,4 @@
-//===- Multiprocessor.h - Replays recorded warps, cycle by cycle -*- C++
-//-*-===//
+//===- Multiprocessor.h - Replays recorded warps by cycles ------*- C++ -*-===//
 //
 // Four schedulers issue at most one instruction a cycle each, of a warp whose
 // operands are ready and whose pipe is free; a warp issues in order. Memory is

@@ -1,4 +1,4 @@
-//===- PlanEngineTest.h - Fixture for engines of hand-made plans -*- C++ -*-==//
+//===- PlanEngineTest.h - Fixture for engines of plans ----------*- C++ -*-===//
 //
 // Common code of tests that compare plans with float64: an engine with such a
 // plan, whose logits are checked whenever it computes some, and damaged plans

@@ -1,4 +1,4 @@
-//===- SmallModel.h - A small F32 model as a plan and in float64 -*- C++ -*-==//
+//===- SmallModel.h - A small plan, with float64 results --------*- C++ -*-===//
 //
 // Common code of tests of whole plans: weights with random values, used both
 // for the plan and, in double, for the reference that it is compared with.

@@ -1,4 +1,4 @@
-//===- FamilyTemplates.h - Chat templates in the form of families -*- C++ -*-//
+//===- FamilyTemplates.h - Chat templates of model families -----*- C++ -*-===//
 //
 // Small templates that write reasoning, answers and calls of tools as the
 // templates of model families do, in our own words, and the special tokens of

@@ -1,4 +1,4 @@
-//===- GgufTestFixture.h - Opening built files, expecting errors -*- C++ -*-==//
+//===- GgufTestFixture.h - Opens built files --------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_UNIT_GGUFTESTFIXTURE_H
 #define MOE_TEST_UNIT_GGUFTESTFIXTURE_H

@@ -1,5 +1,4 @@
-//===- OwnedEvent.h - An event of moert.h with all that it points to -*- C++
-//-*-===//
+//===- OwnedEvent.h - An event of moert.h and its memory --------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_LIBMOERT_OWNEDEVENT_H
 #define MOE_TOOLS_LIBMOERT_OWNEDEVENT_H

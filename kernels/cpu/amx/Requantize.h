@@ -1,4 +1,4 @@
-//===- Requantize.h - Converts weights of any format to int8 tiles -*- C++ -*-//
+//===- Requantize.h - Converts weights to int8 tiles ------------*- C++ -*-===//
 //
 // A tile product sums 64 columns, but formats have a scale per 16 or 32. So
 // each block of kBlockCols columns of 16 interleaved rows

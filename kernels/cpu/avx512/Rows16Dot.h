@@ -1,4 +1,4 @@
-//===- Rows16Dot.h - Dot products of streamed panels, few tokens -*- C++ -*-==//
+//===- Rows16Dot.h - Dot products of streamed panels ------------*- C++ -*-===//
 //
 // A panel's tiles are read once, in memory order: codes are unpacked in
 // registers and multiplied with every token's broadcast activations. For one

@@ -1,5 +1,4 @@
-//===- KeyUpCopy.h - Transposed copies of W_UK ----------------------*- C++
-//-*-===//
+//===- KeyUpCopy.h - Transposed copies of W_UK ------------------*- C++ -*-===//
 //
 // moe-absorb-mla uses this. W_UK^T q sums over the rows of W_UK [heads, nope,
 // latent], but a gemm sums over columns. Without a copy, every step dequantises

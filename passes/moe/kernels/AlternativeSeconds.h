@@ -1,5 +1,4 @@
-//===- AlternativeSeconds.h - Seconds of rejected alternatives ------*- C++
-//-*-===//
+//===- AlternativeSeconds.h - Seconds of rejected alternatives --*- C++ -*-===//
 
 #ifndef MOE_PASSES_MOE_KERNELS_ALTERNATIVESECONDS_H
 #define MOE_PASSES_MOE_KERNELS_ALTERNATIVESECONDS_H

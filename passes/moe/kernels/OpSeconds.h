@@ -1,5 +1,4 @@
-//===- OpSeconds.h - Predicts an op's time before it has kernels -*- C++
-//-*-===//
+//===- OpSeconds.h - Predicts an op's time without kernels ------*- C++ -*-===//
 //
 // Passes compare devices and forms before kernels are selected. They predict an
 // op's time with the kernels that selection would choose for each instruction,

@@ -1,5 +1,4 @@
-//===- ApiError.h - Errors as the clients of each interface know them -*- C++
-//-*-===//
+//===- ApiError.h - Errors in the form of each interface --------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_SERVE_API_APIERROR_H
 #define MOE_RUNTIME_SERVE_API_APIERROR_H

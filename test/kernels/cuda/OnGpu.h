@@ -1,5 +1,4 @@
-//===- OnGpu.h - An instruction's arguments with device addresses -*- C++
-//-*-===//
+//===- OnGpu.h - Arguments with device addresses ----------------*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_CUDA_ONGPU_H
 #define MOE_TEST_KERNELS_CUDA_ONGPU_H
