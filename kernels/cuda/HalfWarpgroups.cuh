@@ -9,7 +9,7 @@
 // multiprocessor, of the same block or another one, does the same, so that one
 // loads while the other multiplies.
 //
-// By the simulated clock, with 512 rows and 8192 x 7168 weights of Q4_K, tensor
+// In the simulation, with 512 rows and 8192 x 7168 weights of Q4_K, tensor
 // cores multiply for 57 % of the time, and L2 delivers 85 % of what it can: a
 // block of 256 x 128 needs 25 bytes a cycle from it at the tensor cores' peak.
 // With F16 it would need 48, so that blocks share activations (HalfTiles.cuh).

@@ -1,4 +1,4 @@
-// A kernel that shows what the clock has to see: decode attention of grouped
+// A kernel whose slowness the simulation must show: decode attention of grouped
 // heads as kernels/cuda/Attention.cu was before it used tensor cores, reduced
 // to F16 caches and one token. One block has a KV head; a thread loads one
 // column of a row, an element of two bytes at an address that needs the row's
