@@ -1,4 +1,4 @@
-"""Writes the report of a run on an H100, with figures of test/bench/README.md, and the clock's times of some rows."""
+"""Writes the report of a run on an H100, with figures of test/bench/results, and the simulated times of some rows."""
 import json
 import sys
 

@@ -1,6 +1,6 @@
 //===- Bench.cpp - Benchmark of CUDA kernels on this machine's GPU --------===//
 //
-// cuda_bench [NAME] prints rows of a table for test/bench/README.md, for
+// cuda_bench [NAME] prints the rows of test/bench/results/gpu_*.csv, for
 // kernels whose name contains NAME. There are enough copies of the weights to
 // exceed L2, so that each is read from memory. A graph of launches is timed;
 // the result is the median of its runs.

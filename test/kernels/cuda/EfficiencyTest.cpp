@@ -191,7 +191,7 @@ protected:
 };
 
 /// Data-centre GPUs have more bandwidth and int8 rate for the same issue slots:
-/// test/bench/README.md.
+/// test/bench/README.md, "Bounds".
 bool isGeforce(const GpuModel &gpu) { return gpu.arch != 80 && gpu.arch != 90; }
 
 /// The fraction of bandwidth that the bound of a decode product must allow.

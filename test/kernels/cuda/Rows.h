@@ -20,7 +20,7 @@ struct Row {
   std::function<Workload(Workbench &, int64_t copies)> make;
 };
 
-/// All rows, in the order of the tables in test/bench/README.md.
+/// All rows, in the order in which cuda_bench prints them.
 std::vector<Row> benchRows();
 
 } // namespace moek::test
