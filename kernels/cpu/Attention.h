@@ -16,6 +16,7 @@
 #ifndef MOE_KERNELS_CPU_ATTENTION_H
 #define MOE_KERNELS_CPU_ATTENTION_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/KvSplits.h"
 #include "kernels/cpu/QueryTiles.h"
 

@@ -9,6 +9,7 @@
 #ifndef MOE_KERNELS_CPU_CANDIDATES_H
 #define MOE_KERNELS_CPU_CANDIDATES_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/Sparse.h"
 
 namespace moek {

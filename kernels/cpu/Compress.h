@@ -10,6 +10,7 @@
 #ifndef MOE_KERNELS_CPU_COMPRESS_H
 #define MOE_KERNELS_CPU_COMPRESS_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/DeltaNet.h"
 #include "kernels/cpu/Sparse.h"
 

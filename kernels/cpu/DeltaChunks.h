@@ -28,6 +28,7 @@
 #ifndef MOE_KERNELS_CPU_DELTACHUNKS_H
 #define MOE_KERNELS_CPU_DELTACHUNKS_H
 
+#include "kernels/Abi.h"
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/Sequences.h"

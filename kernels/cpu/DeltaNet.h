@@ -9,6 +9,7 @@
 #ifndef MOE_KERNELS_CPU_DELTANET_H
 #define MOE_KERNELS_CPU_DELTANET_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/DeltaChunks.h"
 
 namespace moek {

@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_ELEMENTWISE_H
 #define MOE_KERNELS_CPU_ELEMENTWISE_H
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
 #include "kernels/cpu/Activations.h"
 #include "kernels/cpu/WeightRows.h"

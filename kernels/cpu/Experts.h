@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_EXPERTS_H
 #define MOE_KERNELS_CPU_EXPERTS_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/Gemm.h"
 

@@ -9,6 +9,7 @@
 #ifndef MOE_KERNELS_CPU_GEMM_H
 #define MOE_KERNELS_CPU_GEMM_H
 
+#include "kernels/Abi.h"
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Activations.h"
 #include "kernels/cpu/Share.h"

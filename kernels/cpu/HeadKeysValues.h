@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_HEADKEYSVALUES_H
 #define MOE_KERNELS_CPU_HEADKEYSVALUES_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/HeadLinear.h"
 #include "kernels/cpu/KvRows.h"
 

@@ -12,6 +12,7 @@
 #ifndef MOE_KERNELS_CPU_HEADLINEAR_H
 #define MOE_KERNELS_CPU_HEADLINEAR_H
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Blocks.h"

@@ -11,6 +11,7 @@
 #ifndef MOE_KERNELS_CPU_KVSPLITS_H
 #define MOE_KERNELS_CPU_KVSPLITS_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/HeadScores.h"
 #include "kernels/cpu/Q8Group.h"
 #include "kernels/cpu/Sequences.h"

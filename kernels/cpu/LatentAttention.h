@@ -8,6 +8,7 @@
 #ifndef MOE_KERNELS_CPU_LATENTATTENTION_H
 #define MOE_KERNELS_CPU_LATENTATTENTION_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/KvSplits.h"
 
 namespace moek {

@@ -14,6 +14,7 @@
 #ifndef MOE_KERNELS_CPU_MLAATTENTION_H
 #define MOE_KERNELS_CPU_MLAATTENTION_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/HeadKeysValues.h"
 #include "kernels/cpu/QueryTiles.h"
 

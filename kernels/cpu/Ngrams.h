@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_NGRAMS_H
 #define MOE_KERNELS_CPU_NGRAMS_H
 
+#include "kernels/Abi.h"
 #include "kernels/Ngrams.h"
 #include "kernels/cpu/Elementwise.h"
 

@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_ROPE_H
 #define MOE_KERNELS_CPU_ROPE_H
 
+#include "kernels/Abi.h"
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/KvRows.h"
 #include "kernels/cpu/Sequences.h"
