@@ -469,8 +469,8 @@ Status verifyPhases(const fb::Plan &plan) {
                   *streamed = phase(PhaseKind::StreamedPrefill);
   if (streamed &&
       (!prefill || streamed->min_tokens() != prefill->max_tokens() + 1))
-    return invalidPlan("phase streamed_prefill takes {} tokens and more, "
-                       "expected as many as follow those of phase prefill",
+    return invalidPlan("phase streamed_prefill takes at least {} tokens, "
+                       "expected one more than the most of phase prefill",
                        streamed->min_tokens());
   const bool hasDraft = phase(PhaseKind::Draft) != nullptr;
   if (hasDraft != (phase(PhaseKind::DraftLogits) != nullptr) ||

@@ -292,7 +292,7 @@ const Case phaseCases[] = {
      [](auto &s) { s.phase("prefill").name = "decode"; }},
     {"PhaseMissing", "there is no phase named logits",
      [](auto &s) { plan(s).phases.pop_back(); }},
-    {"PhaseStreamedAlone", "expected as many as follow those of phase prefill",
+    {"PhaseStreamedAlone", "expected one more than the most of phase prefill",
      [](auto &s) { s.phase("prefill").name = "streamed_prefill"; }},
     {"PhaseTokens", "takes 1 to 0 tokens",
      [](auto &s) { s.phase("decode").max_tokens = 0; }},

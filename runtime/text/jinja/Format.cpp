@@ -328,7 +328,7 @@ Result formatPercent(Heap &heap, const Value &format, const Value &arguments) {
         ++i;
         MOE_ASSIGN_OR_RETURN(Value given, take());
         if (!given.isInteger() || given.integer() < 0 || given.integer() > most)
-          return failure("* wants a small number");
+          return failure("* needs a small number as its argument");
         size = static_cast<uint32_t>(given.integer());
         return Status::ok();
       }

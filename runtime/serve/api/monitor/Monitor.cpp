@@ -55,7 +55,7 @@ constexpr Metric kMetrics[] = {
      [](const BackendStats &s) { return double(s.generatedTokens); }},
     {"moert_tokens_drafted_total", "counter", "Tokens that were guessed.",
      [](const BackendStats &s) { return double(s.draftedTokens); }},
-    {"moert_tokens_accepted_total", "counter", "Guesses that were right.",
+    {"moert_tokens_accepted_total", "counter", "Guessed tokens that were right.",
      [](const BackendStats &s) { return double(s.acceptedTokens); }},
     {"moert_requests_finished_total", "counter", "Generations that ended.",
      [](const BackendStats &s) { return double(s.finished); }},
