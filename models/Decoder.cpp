@@ -84,7 +84,7 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model, DecoderTraits traits) {
   MOE_ASSIGN_OR_RETURN(decoder.blocks,
                        params.integer("block_count", 1, kMostLayers));
   MOE_RETURN_IF_ERROR(readDrafts(model, traits.drafts, decoder));
-  // These are for images, and for models that embed texts.
+  // These keys are of models for images, and of models that embed texts.
   params.skip({"rope.dimension_sections", "n_deepstack_layers",
                "embedding_length_out", "classifier.output_labels"});
   MOE_ASSIGN_OR_RETURN(decoder.hidden,

@@ -44,7 +44,7 @@ struct Decoder {
   int64_t built() const { return layers + drafts; }
 };
 
-/// What readDecoder() has to know of an architecture.
+/// The properties of an architecture that readDecoder() needs.
 struct DecoderTraits {
   bool centres = false; ///< Same meaning as Decoder::centres.
   /// Whether buildDecoder() can build the first block for multi-token

@@ -153,7 +153,7 @@ StatusOr<Value> buildMamba(ModelBuilder &model, const DeltaNet &net,
 StatusOr<std::vector<bool>> readRecurrentLayers(const ModelBuilder &model,
                                                 const Decoder &decoder) {
   const HyperParams &params = model.params();
-  // Some writers say by a layer's heads of keys that it has none.
+  // Some writers mark layers without attention by 0 heads of keys.
   std::vector<bool> attends;
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
     MOE_ASSIGN_OR_RETURN(bool has, hasAttention(model, layer));

@@ -91,7 +91,7 @@ StatusOr<Value> projectFree(ModelBuilder &model, const GroupedAttention &a,
   return model.linearRows(x, own, fused, all, begin, rows);
 }
 
-/// Projects and clamps.
+/// Projects and clamps rows.
 StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
                         const std::string &block, Value x,
                         const std::string &part, int64_t begin, int64_t rows) {
@@ -101,7 +101,7 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
   return model.clamp(x, block + "attn_" + part + "_clamp", a.limit);
 }
 
-/// Norms, if the file has a norm, each of `heads` or all heads together.
+/// Norms rows, if the file has a norm: each of `heads`, or all heads together.
 StatusOr<Value> normHeads(ModelBuilder &model, const GroupedAttention &a,
                           const std::string &name, Value x, int64_t heads) {
   if (a.normsBare)
@@ -113,7 +113,7 @@ StatusOr<Value> normHeads(ModelBuilder &model, const GroupedAttention &a,
   return model.rmsNorm(x, name + "_norm", a.eps, whole ? 1 : heads);
 }
 
-/// Norms and rotates.
+/// Norms and rotates rows.
 StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
                        const std::string &name, Value x, int64_t heads) {
   if (!a.normsRotated) {

@@ -42,7 +42,8 @@ struct GroupedAttention {
   /// use the result of attn_k as values.
   bool normedValues = false;
   double resultScale = 1; ///< Factor on what attn_output returns.
-  /// Clamps queries, keys and values before norms and rotation; 0: not.
+  /// Limit to which queries, keys and values are clamped before norms and
+  /// rotation; 0: none.
   double limit = 0;
   Temperature temperature; ///< Scales queries.
   /// The factor that attn_gate's result is, if the file has attn_gate.

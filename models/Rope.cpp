@@ -132,7 +132,7 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   params.skip({"rope.scaling.original_context_length"});
   std::string type = "none";
   if (traits.scaled) {
-    // Files of Phi have the factors, but no key that says so.
+    // Files of Phi have the factors without a key for their kind.
     MOE_ASSIGN_OR_RETURN(
         type,
         params.text("rope.scaling.type",

@@ -11,7 +11,7 @@
 
 namespace moec {
 
-/// What builders ask a file for, whether the file has it or not.
+/// The parts for which builders ask a file, whether the file has them or not.
 struct AskedParts {
   std::set<std::string, std::less<>> tensors; ///< Full names.
   /// Names without the architecture's prefix.

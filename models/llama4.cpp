@@ -49,7 +49,7 @@ moert::Status buildLlama4(ModelBuilder &model) {
       attention.temperature = kTemperature;
       continue;
     }
-    // Maverick has no norms.
+    // The model Maverick has no norms.
     attention.normsBare = model.facts().experts != 128;
     attention.normsRotated = true;
   }

@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kMostTokens = int64_t(1) << 24;
 
 bool isBefore(const LadderRung &a, const LadderRung &b) {
-  // No limit counts as the most memory.
+  // A rung without a limit counts as one with the most memory.
   auto key = [](const LadderRung &rung) {
     return std::pair(rung.context, rung.vramLimit
                                        ? rung.vramLimit

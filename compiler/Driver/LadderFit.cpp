@@ -1,4 +1,4 @@
-// Which contexts --ladder auto stands for.
+// The contexts that --ladder auto stands for.
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Driver/LadderCompilation.h"
 

@@ -264,7 +264,7 @@ private:
   RuleFile file;
   const RuledModel &model;
   int64_t layers = 0;
-  /// What each rule does.
+  /// The effect of each rule.
   std::vector<RuleUse> uses;
   /// Index of the rule of each module; the key is its name, its kind, and
   /// whether it holds tensors itself.

@@ -22,7 +22,7 @@
 
 namespace moec {
 
-/// What the rules of a file apply to.
+/// The model to which the rules of a file apply.
 struct RuledModel {
   std::string_view architecture;
   const std::vector<std::string> &tensors; ///< Names in the GGUF file.

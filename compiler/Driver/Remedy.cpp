@@ -113,7 +113,7 @@ bool isDefaultOrLess(const std::string &kvType) {
 std::optional<NearRequest> lessMemory(const CompileRequest &request,
                                       AskedContext context,
                                       const Compiles &compiles) {
-  // Weights alone may be too much: then nothing below helps.
+  // The weights alone may take too much memory: then nothing below helps.
   CompileRequest least = request;
   least.mla = "auto";
   least.kvType = "q8_0";

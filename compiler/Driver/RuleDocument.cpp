@@ -74,7 +74,7 @@ Status RuleDocument::load(const std::string &text) {
       return error(
           1, fmt::format("has more than {} brackets that are open", kDeepest));
   }
-  // What copies of pages hold, and YAML may take for something else.
+  // Characters that copies of web pages contain, and that YAML may misread.
   size_t number = 0;
   for (std::string_view line : linesOf(text)) {
     ++number;

@@ -50,7 +50,7 @@ std::vector<std::string> partsOf(std::string_view name) {
 UnusedRules::Verdict UnusedRules::of(size_t index) const {
   const FileRule &rule = rules[index];
   const RuleUse &use = uses[index];
-  // Rope modules have no weights.
+  // Rope modules have no weights that a rule could place.
   if (use.places || rule.kind == ModuleKind::Rope)
     return {};
   if (!use.container.empty() &&
@@ -146,7 +146,7 @@ std::string UnusedRules::nearest(const FileRule &rule) const {
       wanted.insert(word);
     else if (auto meant = moert::closestMatch(word, parts))
       wanted.insert(*meant);
-  // All modules of layers are in these.
+  // All modules of layers match these words.
   wanted.erase("model");
   wanted.erase("layers");
   const Module *best = nullptr;

@@ -12,7 +12,7 @@
 
 namespace moec {
 
-/// What a rule of a file does for a model.
+/// The effect of a rule of a file on a model.
 struct RuleUse {
   bool matches = false;
   /// Whether it decides about a tensor or the attention of a layer.

@@ -16,7 +16,7 @@ namespace moec {
 /// from them. Rows stay valid as long as this.
 class WeightRows {
 public:
-  /// `forget`: see ModelFile::open().
+  /// ModelFile::open() explains `forget`.
   explicit WeightRows(bool forget) : forget_(forget) {}
   WeightRows(const WeightRows &) = delete;
 

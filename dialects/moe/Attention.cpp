@@ -98,7 +98,7 @@ Instructions KvStoreOp::getInstructions(const Execution &execution) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the number of KV splits of an attention op depends on.
+/// The values on which the number of KV splits of an attention op depends.
 struct Splitting {
   /// Groups of heads that a CPU's core, and a GPU's block, compute together.
   int64_t groups, gpuGroups;
@@ -233,7 +233,8 @@ Instructions MlaAttentionOp::getInstructions(const Execution &execution) {
   seen.read(getKv().getType(), work);
   Value none;
   if (getChosen())
-    // Stands for the forms that moe-absorb-mla replaces the op with.
+    // The result stands for all forms with which moe-absorb-mla replaces the
+    // op.
     list.add(inst::SparseAttention{.q = getQ(),
                                    .kv = std::nullopt,
                                    .entries = getKv(),

@@ -118,7 +118,7 @@ Instructions HashRouterOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// Compares each two choices; all are read and written once.
+/// Each two choices are compared; all are read and written once.
 Instructions SplitChoicesOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);

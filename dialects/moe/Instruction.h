@@ -122,7 +122,7 @@ private:
   StringRef name_;
 };
 
-/// One instruction of an op.
+/// An instruction that an op becomes.
 struct Instruction {
   moek::OpCode op;
   /// Operands and parameters in the order of kernels/Ops.def.

@@ -46,7 +46,7 @@ SmallVector<const GemmInfo *, 2> KernelCallAttr::gemms() const {
       getGemms(), [](StringAttr name) { return moek::findGemm(view(name)); });
 }
 
-/// `driver` or `driver(gemm, gemm)`.
+/// Parses `driver` or `driver(gemm, gemm)`.
 static FailureOr<KernelCallAttr> parseCall(AsmParser &parser) {
   SMLoc place = parser.getCurrentLocation();
   MLIRContext *context = parser.getContext();

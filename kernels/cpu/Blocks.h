@@ -35,7 +35,7 @@ MOE_INLINE int64_t rowsInL1(int64_t stride) {
 struct NothingAhead {
   /// Says how often next() will be called.
   MOE_INLINE void divide(int64_t) {}
-  /// Does the next part.
+  /// Does the next part of the work: none.
   MOE_INLINE void next() {}
 };
 

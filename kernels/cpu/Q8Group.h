@@ -44,7 +44,7 @@ public:
     keyBegin = keys;
     valueBegin = values;
   }
-  /// Query 0 of the following calls is the held query `first`.
+  /// Makes the held query `first` query 0 of the following calls.
   void choose(int64_t first) { chosen = first; }
   /// Selects `n` rows (at most kGroup) from position `at` on, where a tile
   /// begins; queries see all of them. The `next` rows after them (at most

@@ -167,7 +167,7 @@ struct TailArgs {
   int divided;  ///< The number of divided tile columns.
   /// The number of parts of a tile, or in place of all divided tile columns.
   int parts;
-  /// If blocks add in place: in the order of blocks.
+  /// Sorted in the order of blocks, if blocks add in place.
   TailPart part[kMostTailParts];
 };
 struct GemmTailArgs : GemmArgs {

@@ -138,7 +138,7 @@ MOE_DEVICE float activate(float g, float u) {
 #elif MOE_ACTIVATION == 3
   return (g < 0 ? 0 : g) * u;
 #else
-  // 1 + erf would cancel below 0.
+  // For negative g, 1 + erf would cancel.
   return 0.5f * g * erfcf(-0.70710678f * g) * u;
 #endif
 }

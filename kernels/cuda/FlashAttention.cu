@@ -103,7 +103,7 @@ constexpr int kSlack = kRings == 1 ? 4 : 0;
 constexpr int kOneExponent = kWeightExponent > 0 ? kWeightExponent - kSlack : 0;
 constexpr float kOne = float(1 << kOneExponent);
 
-/// d += (sum of the parts of a) * b.
+/// Adds to d: (sum of the parts of a) * b.
 MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
                          u32 b1) {
 #pragma unroll

@@ -37,7 +37,7 @@ constexpr int kValuesOfTurn = kGroups * kValueLoads,
 /// hides their latency.
 constexpr int kLoadsAhead = 2;
 
-/// What a warp reads in a turn.
+/// Tiles and operands that a warp reads in its turn.
 struct Turn {
   Swizzle values, keys;
   u32 operands[kLoadsAhead + 1][4]; ///< Operands that the last loads have read.

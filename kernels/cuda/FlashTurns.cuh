@@ -40,7 +40,7 @@ struct Queries {
   u8 *own; ///< Shared memory of this warpgroup's queries.
   Tile64 tile;
   u32 held[kTall][kHeld > 0 ? kHeld : 1][4];
-  /// `memory`: of all warpgroups.
+  /// `memory` is the shared memory of all warpgroups.
   __device__ __forceinline__ Queries(u8 *memory)
       : own(memory + threadIdx.x / 128 * kTall * kBytes),
         tile(columnsOf<128>(sharedAddress(own))) {}

@@ -51,7 +51,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
       copyValues(ring + stage * kTileBytes, copyGroup, copyThread, a,
                  work.kvHead, {row, at + 16 * copyGroup}, seen);
   };
-  // Queries come before the first keys.
+  // Queries are loaded before the first keys.
   PromptQueries loaded(work, ownQuery);
   // What is copied together: the keys of a tile, and the values before it.
   int at = seen.begin / kKeys * kKeys, stage = 0;

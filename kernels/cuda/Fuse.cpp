@@ -263,7 +263,7 @@ private:
         const Piece &product = pieces_[piece.product];
         shape.tileBlocks = piece.tileBlocks;
         shape.perTile = piece.perTile;
-        // What follows a piece that follows tiles has the same block.
+        // A piece that follows such a piece has the same block.
         if (product.role == PieceSpec::Role::Begins) {
           shape.ticket = tickets;
           tickets += blocksFor(product.launch.grid[0] * product.launch.grid[2],

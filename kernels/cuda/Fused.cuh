@@ -47,7 +47,7 @@ MOE_FUSED uint3 at(const PieceShape &p, u32 i) {
   return {i - row * p.grid[0], row - z * p.grid[1], z};
 }
 
-/// isLast() with shared memory of its own.
+/// Calls isLast() with shared memory of its own.
 MOE_FUSED bool isLastBlock(u32 *ticket, u32 count) {
   __shared__ u32 word;
   return isLast(ticket, count, word);

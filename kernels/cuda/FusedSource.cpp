@@ -112,9 +112,7 @@ private:
             "extern \"C\" __global__ void __launch_bounds__(kThreads, kPerSm)\n"
             "    MOE_ENTRY(const __grid_constant__ Args f) {\n"
             "  awaitLaunchBefore();\n" +
-            (hasWide ? ""
-                     : "  fused::await(f.shape);\n") + // canAwait() tells which
-                                                       // launches may wait.
+            (hasWide ? "" : "  fused::await(f.shape);\n") + // See canAwait().
             "  unsigned block = blockIdx.x;\n";
     addFirst();
     addAll();

@@ -25,7 +25,7 @@ constexpr u32 kTileBytes16 = MOE_ROWS * kStepCols * 2;
 static_assert(MOE_ROWS % (8 * MOE_CLUSTER) == 0);
 constexpr u32 kPartBytes = kTileBytes16 / MOE_CLUSTER;
 
-/// What this block copies next, and the stages' barriers.
+/// The part that this block copies next, and the stages' barriers.
 struct ActSource {
   const u8 *from; ///< The block's part of the next step's tile.
   u32 to;         ///< Offset of this part in a stage.

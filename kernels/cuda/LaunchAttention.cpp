@@ -101,7 +101,7 @@ std::vector<Launch> launches(const moek::KvStoreArgs &a,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How FlashAttention.cu is compiled for a shape; see there.
+/// The form in which FlashAttention.cu is compiled for a shape.
 struct FlashForm {
   /// A bound of static shared memory, and of the bytes of tiles in decode: more
   /// are not worthwhile, because memory does not need so many in flight.
@@ -439,7 +439,7 @@ bool isFlash(const moek::MlaAttentionArgs &a, const LaunchContext &context) {
   return hasFlash(rows, context) && a.latent <= kMostLatent;
 }
 
-/// DecompressMma.cu: keys or values of some heads.
+/// Launches DecompressMma.cu for keys or values of some heads.
 std::optional<Launch> decompressRows(const moek::MlaAttentionArgs &a,
                                      const WeightView &w, bool isTransposed,
                                      const DecompressRowsArgs &args,

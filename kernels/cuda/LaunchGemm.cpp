@@ -440,7 +440,7 @@ int64_t partExperts(const Product &p, const LaunchContext &context) {
   return (p.args.experts + context.parts - 1) / context.parts;
 }
 
-/// Addresses may not be known yet.
+/// The address may not be known yet.
 template <class T> T *after(T *p, int64_t elements) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) +
                                uintptr_t(elements) * sizeof(T));

@@ -259,7 +259,7 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
   if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts && !isDivided)
     s = {std::min<int64_t>(s.acts, 32),   2, 1, 2,
          p.format == Format::F32 ? 2 : 4, 0, 1, p.isGate};
-  // Fewer barriers, where stages fit.
+  // Larger steps need fewer barriers, where stages fit.
   if (p.format != Format::F32 && s.slices == 1)
     s.stepCols = 64;
   // For F32 weights, two blocks of two stages are better than one block of

@@ -100,7 +100,7 @@ double runPeakLoop(Isa isa, Peak kind, int64_t iterations) {
     return memberOf(isa, &PeakLoops::floating)(iterations);
   case Peak::Bf16:
     auto loop = memberOf(isa, &PeakLoops::bf16);
-    // AVX-512's is an extension, and AMX has its own.
+    // The instructions of AVX-512 are an extension, and AMX has its own.
     return loop && (isa == Isa::Amx || hostHasBf16Dot()) ? loop(iterations) : 0;
   }
   return 0;

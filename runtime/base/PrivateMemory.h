@@ -35,7 +35,8 @@ public:
   }
   ~PrivateMemory();
 
-  /// Small pages from now on: parts of the memory go to different nodes.
+  /// Uses small pages from now on, because parts of the memory go to different
+  /// nodes.
   void useSmallPages();
 
   std::span<uint8_t> bytes() const { return bytes_; }

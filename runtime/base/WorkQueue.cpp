@@ -5,7 +5,8 @@
 
 namespace moert {
 
-/// One for a large job, one for another job of its client, one for others.
+/// One thread for a large job, one for another job of its client, and one for
+/// others.
 static constexpr int kLeastThreads = 3;
 
 WorkQueue::WorkQueue(Limits limits)

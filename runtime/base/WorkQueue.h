@@ -27,7 +27,7 @@ class WorkQueue {
 public:
   struct Limits {
     int threads = 4; ///< At least 3.
-    /// Jobs that wait, of all clients and of one.
+    /// Limits of jobs that wait: of all clients, and of one.
     size_t waiting = 1024, waitingPerClient = 256;
     /// A job of so many bytes is a large one.
     uint64_t largeBytes = uint64_t(256) << 10;

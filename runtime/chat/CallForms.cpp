@@ -50,7 +50,7 @@ void setMarks(ToolFormat &form, std::string_view before,
       middle->substr(close.size(), middle->size() - close.size() - open.size());
   form.sectionOpen = before.substr(0, before.size() - open.size());
   form.sectionClose = after.substr(close.size());
-  // Blanks alone are no section.
+  // A section needs more than blanks.
   if (withoutBlanks(form.sectionOpen).empty())
     form.sectionOpen.clear();
 }
@@ -302,7 +302,7 @@ std::optional<ToolFormat> keywordForm(const CallSamples &samples) {
                   .nameClose = "("};
   if (calls.size() > 1)
     form.between = all.substr(calls[0].end, calls[1].begin - calls[0].end);
-  // Brackets alone are no marks: any text may have them.
+  // Brackets are not enough for marks: any text may have them.
   const bool isMarked =
       withoutBlanks(form.sectionOpen).size() > 1 && !form.sectionClose.empty();
   return isMarked ? std::optional(std::move(form)) : std::nullopt;

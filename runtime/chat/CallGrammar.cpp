@@ -185,7 +185,7 @@ ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
 StatusOr<ExprId> CallGrammar::arguments(const Tool &tool, JsonText &any,
                                         const JsonTextOptions &notation) {
   Json schema = tool.parameters;
-  // No schema, and one that says nothing, allow all objects.
+  // Without a schema, or with an empty one, all objects are allowed.
   if (!schema.is_object())
     schema = Json::object();
   if (!schema.contains("type"))
@@ -259,7 +259,7 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
                                 : grammar_.empty()});
 }
 
-/// What stands between the brackets of a call as Python writes it.
+/// Returns the text between the brackets of a call in Python's form.
 StatusOr<ExprId> CallGrammar::keywords(const Tool &tool) {
   const CharSet letters = {{'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
   auto make = [&](const std::string &name,

@@ -30,7 +30,7 @@ public:
         forms.push_back(*own);
         learned.begun = writer_.begun();
       }
-    // What tools are described by may show another form than earlier turns do.
+    // The description of tools may show another form than earlier turns do.
     const bool hasOwn = !forms.empty();
     for (const ToolFormat &known : knownToolFormats(told, tokenizer_)) {
       const std::string_view mark = markOf(known.firstMark());
@@ -99,7 +99,7 @@ private:
     form.textClose = after;
   }
 
-  /// Learns what stands before values of each type, and how they are written.
+  /// Learns the text in front of values of each type, and the form of values.
   ToolFormat withTypes(ToolFormat form) const {
     std::optional<WrittenCalls> typed = writer_.write({typedCall()});
     if (!typed)

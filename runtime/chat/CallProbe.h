@@ -11,12 +11,12 @@
 
 namespace moert {
 
-/// What has been learned of a model before its calls are looked for.
+/// Facts about a model that are known before its calls are searched for.
 struct CallProbeSetting {
   /// What stands between the user's text and an answer, and the answer's whole
   /// text after it.
   std::string answerHead, answerTail;
-  /// What stands between the user's text and a reply: the prompt's end.
+  /// Text between the user's text and a reply: the prompt's end.
   std::string prompt;
   /// Marks of reasoning and answer, which may stand before calls.
   std::vector<std::string> answerMarks;

@@ -207,7 +207,7 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
   if (options.noSpecial)
     unescapeBreakers(text);
   if (continues) {
-    // What the template writes after the text ends the message.
+    // The template's text behind this one ends the message.
     const size_t end = text.rfind(endMark);
     if (end == std::string::npos)
       return Status(StatusCode::Usage,

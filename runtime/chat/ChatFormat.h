@@ -18,7 +18,7 @@
 
 namespace moert {
 
-/// How a model that can reason before it answers is asked to do so.
+/// The ways to ask a model that can reason to do so before it answers.
 enum class Thinking {
   Default, ///< The template decides.
   Off,     ///< enable_thinking is false.
@@ -35,7 +35,7 @@ struct ChatOptions {
   /// If the last message is the assistant's, has a text and calls no tools, the
   /// reply goes on with it instead of being a new message.
   bool continuesLast = false;
-  /// Rendering and encoding fail once it has passed.
+  /// Deadline after which rendering and encoding fail.
   Deadline deadline = {};
 };
 

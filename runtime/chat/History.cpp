@@ -194,7 +194,7 @@ void fitArguments(Json &function, const TemplateHabits &habits) {
     if (!habits.takesObjects)
       arguments = arguments.dump();
   } else if (!arguments.is_string() || !habits.takesBrokenArguments) {
-    // What the model wrote is no object: it is kept as the value of one.
+    // The model did not write an object: its text becomes a value of one.
     Json object = {{"arguments", std::move(arguments)}};
     arguments = habits.takesObjects ? std::move(object) : Json(object.dump());
   }
@@ -249,7 +249,7 @@ Json withTextBeforeCalls(Json list) {
   return result;
 }
 
-/// Results that follow no call are what the user says.
+/// Turns results that follow no call into messages of the user.
 Json withoutLooseResults(Json list) {
   Json result = Json::array();
   bool followsCall = false;
@@ -540,7 +540,7 @@ std::variant<ChatPrompt, FitFault> fitPrompt(const ChatFormat &format,
   StatusOr<ChatPrompt> made = prompt(messages, options);
   if (made)
     return *std::move(made);
-  // No message is at fault where the time is over.
+  // If the time is over, no message is at fault.
   if (options.deadline.hasPassed())
     return FitFault{.message = 0, .status = made.status()};
   // The shortest beginning of the conversation that is not taken ends in the

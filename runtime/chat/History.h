@@ -53,7 +53,7 @@ Messages fitMessages(Messages messages, const TemplateHabits &habits);
 /// answered between <tool_response> and </tool_response> in the user's.
 Messages withCallsAsText(Messages messages);
 
-/// Why there is no prompt.
+/// The reason why there is no prompt.
 struct FitFault {
   /// The first message that the template does not take; the last one of a
   /// conversation of thousands. 0 if the time is over (ChatOptions::deadline).

@@ -126,7 +126,8 @@ std::string CallWriter::said(std::string_view tail) const {
   tail.remove_suffix(commonEnd(tail, setting_.answerTail).size());
   tail.remove_prefix(commonBegin(tail, setting_.answerHead).size());
   std::string text = withControls(tail, tokenizer_);
-  // Without a token that ends the turn, what follows is what follows answers.
+  // Without a token that ends the turn, the text behind calls is that behind
+  // answers.
   text.resize(
       text.size() -
       commonEnd(text, withControls(setting_.answerTail, tokenizer_)).size());

@@ -64,7 +64,7 @@ public:
   std::optional<WrittenCalls> write(const std::vector<ProbeCall> &calls) const;
 
 private:
-  /// How a template wants to be given calls.
+  /// The form in which a template expects calls.
   struct Variant {
     /// Whether ids are like functions.f:0, not nine letters.
     bool hasFunctionIds;

@@ -167,7 +167,7 @@ private:
 
   const Channels &channels() const { return *wish_.speech->channels; }
 
-  /// What a channel's name in a template's header is followed or preceded by.
+  /// Returns the words around a channel's name in a template's header.
   std::string channelOf(std::string_view header) const {
     const size_t at = channels().channel.empty()
                           ? header.npos
@@ -238,7 +238,7 @@ private:
     const ExprId end = grammar_.choice(std::move(ends));
     const ExprId next = grammar_.sequence({end, mark(channels().start)});
     const ExprId body = mark(channels().body);
-    // Reasoning, and what a model says before it calls.
+    // Reasoning, and the text that a model writes before it calls.
     std::vector<ExprId> headers = {mark(channels().reasoning)};
     if (holdsCalls() && isFree())
       headers.push_back(mark(channels().answer));

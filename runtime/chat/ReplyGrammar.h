@@ -35,9 +35,9 @@ struct ReplyWish {
   bool isParallel = true; ///< Whether a reply may have more than one call.
   /// The grammar of the answer, if the reply is one. Null: any text.
   const Grammar *answer = nullptr;
-  /// What `answer` depends on, for GrammarCache; "": it is not known.
+  /// The text on which `answer` depends, for GrammarCache; "": it is not known.
   std::string_view answerKey = {};
-  /// Compiling fails once it has passed.
+  /// Deadline after which compiling fails.
   Deadline deadline = {};
 };
 

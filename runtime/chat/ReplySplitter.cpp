@@ -202,7 +202,7 @@ bool ReplySplitter::stepAnswer(bool isEnd) {
   });
   const std::string_view text = held_;
   if (Found found = firstOf(text, marks); found.at != text.npos) {
-    // What ends an answer may be the beginning of a call's mark.
+    // The end of an answer may be the beginning of a call's mark.
     const std::string_view rest = text.substr(found.at);
     size_t kept = 0;
     bool isOpen = false;

@@ -31,7 +31,7 @@
 
 namespace moert {
 
-/// Why a reply ended.
+/// The reason why a reply ended.
 enum class StopReason {
   Length,      ///< ReplyOptions::maxTokens were generated.
   EndOfText,   ///< The model generated its end-of-generation token.
@@ -60,7 +60,7 @@ struct ReplyOptions {
 struct ReplyEvent {
   enum class Kind { Text, Reasoning, End };
   Kind kind = Kind::Text;
-  /// Whole characters, at least one; "" for End.
+  /// Whole characters, at least one; "" if the kind is End.
   std::string text = {};
   StopReason reason = StopReason::Length; ///< Only for End.
 };

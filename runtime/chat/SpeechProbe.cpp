@@ -54,7 +54,8 @@ public:
     }
     speech_.beginsInside = speech_.isInside(prompt_);
     learnTools();
-    // What stands behind answers does so behind calls, whose marks do without.
+    // The text behind answers is also behind calls, whose marks do not include
+    // it.
     if (!speech_.channels && speech_.answerEnds.empty())
       learnAnswerEnd();
     for (int32_t id = 0; id < tokenizer_.vocabularySize(); ++id)
@@ -159,7 +160,8 @@ private:
   void learnReasoning() {
     if (!fromMessage() && !fromSwitch() && !fromPrompt())
       fromVocabulary();
-    // Sections are named alike: where reasoning is one, so are answers.
+    // Sections have similar names: where reasoning is a section, answers are
+    // too.
     if (withoutBlanks(namedControls(speech_.reasoningEnd))
             .starts_with("<|close|>") &&
         speech_.answerBegin.empty()) {
@@ -259,7 +261,7 @@ private:
     return true;
   }
 
-  /// Prompts with reasoning switched off have an empty one.
+  /// Compares prompts: with reasoning switched off, they have an empty one.
   bool fromSwitch() {
     const std::string off = promptText(thinking(false)),
                       on = promptText(thinking(true));
@@ -290,7 +292,7 @@ private:
     return false;
   }
 
-  /// Prompts that begin the reasoning.
+  /// Finds prompts that begin the reasoning.
   bool fromPrompt() {
     for (const std::string &text : {promptText(thinking(true)), prompt_}) {
       const std::vector<std::string_view> atoms =
@@ -320,7 +322,7 @@ private:
            name.find("thought") != name.npos;
   }
 
-  /// Two special tokens that open and close reasoning.
+  /// Finds two special tokens that open and close reasoning.
   bool fromVocabulary() {
     for (int32_t id = 0; id < tokenizer_.vocabularySize(); ++id) {
       const std::string_view name = tokenizer_.tokenBytes(id);
@@ -336,7 +338,7 @@ private:
   }
 
   void learnAnswerEnd() {
-    // What the model writes behind an answer, up to the end of its turn.
+    // The text behind an answer, up to the end of the model's turn.
     const std::string tail = marked(answerTail_);
     std::vector<std::string> ends;
     for (std::string_view atom : atomsOf(tail))

@@ -107,7 +107,7 @@ private:
 
   void emitText(std::string_view text);
   void addArguments(std::string_view text);
-  /// After a mark of form_: of all calls, or of one.
+  /// Enters the form form_ after a mark of all calls, or of one.
   void enterForm(bool isSection);
   void enterCall();
   /// Fails where the text has no name.

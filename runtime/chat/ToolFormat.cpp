@@ -228,7 +228,7 @@ const ToolFormat *toolFormatNamed(std::string_view name) {
 std::string withControls(std::string_view text, const Tokenizer &tokenizer) {
   std::string result;
   while (!text.empty()) {
-    // What stands for a name or a number is no text of the model.
+    // A placeholder for a name or a number is not text of the model.
     const size_t place = text.find_first_of("\x01\x02");
     auto tokens = tokenizer.encode(
         text.substr(0, place),

@@ -312,7 +312,7 @@ size_t KeywordScanner::find(std::string_view text) {
       }
       if (c != quote_)
         continue;
-      // What follows a quote tells whether it is one of the text.
+      // The text after a quote tells whether the quote belongs to the value.
       const std::string_view after = text.substr(at_ + 1);
       if (after.find_first_not_of(kBlank) == after.npos)
         return text.npos;

@@ -8,7 +8,7 @@
 namespace moert {
 
 namespace {
-/// Exponents beyond this are as good as it.
+/// Larger exponents are treated like this one.
 constexpr int kMostExponent = 1'000'000;
 
 constexpr auto kPowers = [] {

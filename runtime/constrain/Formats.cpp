@@ -75,7 +75,7 @@ constexpr Format kFormats[] = {
     {"uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"},
     {"ipv4", MOE_IPV4},
     {"ipv6", MOE_IPV6},
-    // More than this, programs do not agree about.
+    // Programs do not agree about more than this.
     {"email", "[^@]*@[^]*"},
     {"idn-email", "[^@]*@[^]*"},
     {"hostname", MOE_LABEL "(?:\\." MOE_LABEL ")*"},

@@ -56,7 +56,7 @@ ExprId Grammar::checked(ExprId part, std::shared_ptr<const TextCheck> check) {
 }
 
 ExprId Grammar::series(Series series) {
-  // All parts, for those who look for rules.
+  // Returns all parts, for searches of rules.
   std::vector<ExprId> parts = series.entries;
   for (const auto *list : {&series.rest, &series.restAfterName})
     parts.insert(parts.end(), list->begin(), list->end());

@@ -49,7 +49,7 @@ public:
       : key_(std::move(key)), holds_(std::move(holds)), scope_(scope),
         ofJson_(ofJson) {}
 
-  /// Asked where the expression could end, of the text up to there.
+  /// Called where the expression could end, with the text up to there.
   bool holds(std::string_view text) const { return holds_(text); }
   Scope scope() const { return scope_; }
   bool ofJson() const { return ofJson_; }
@@ -105,7 +105,7 @@ struct Series {
   std::vector<ExprId> rest = {};
   ExprId separator = -1; ///< -1: none.
   ExprId after = -1;     ///< Text after every part; -1: none.
-  /// How many parts there are.
+  /// Limits of the number of parts.
   int32_t least = 0, most = Expr::kUnbounded;
 
   /// Ways to write the name that each entry, and none of the rest, begins with:

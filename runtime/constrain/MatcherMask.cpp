@@ -1,4 +1,4 @@
-// Which tokens of the vocabulary a position allows.
+// Finds the tokens of the vocabulary that a position allows.
 #include "runtime/constrain/Matcher.h"
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 namespace moert {
 
 namespace {
-/// Entries that are tried until the work of scanners is looked at again.
+/// Number of entries that are tried before the work of scanners is looked at
+/// again.
 constexpr size_t kRound = 64;
 } // namespace
 
@@ -207,7 +208,7 @@ bool Matcher::work(uint64_t steps) {
       LearntScan &learnt = *scans_[size_t(state.scan)];
       const ScanState key = learnt.run->unlimited(job.way.scan);
       auto known = learnt.tables.find(key);
-      // Which names may come depends on the others.
+      // The names that may come depend on the other names.
       const bool isShared = state.turn != Automaton::Turn::Name;
       const bool isKnown = isShared && known != learnt.tables.end();
       isDone = isKnown || makeTable(job, until);

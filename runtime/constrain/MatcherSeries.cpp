@@ -59,7 +59,7 @@ int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
   return keep(std::move(seen));
 }
 
-/// Leaves no variants but some. Returns whether any of these is left.
+/// Keeps only some variants. Returns whether any of these is left.
 bool Matcher::leaveVariants(const Automaton::SeriesStates &series,
                             const std::vector<int32_t> &left, Seen &seen) {
   Bits gone;
@@ -91,7 +91,7 @@ bool Matcher::fitsVariant(const Automaton::SeriesStates &series,
 const Bits &Matcher::closedNames(int32_t index, int32_t data) {
   const Automaton::SeriesStates &series = automaton_->series(index);
   const Seen &seen = seenOf(data);
-  // All that are left must come if there is no room for others.
+  // If there is no room for others, all remaining required entries must come.
   const int32_t missing = series.required - seen.required;
   if (!hasVariants(series) &&
       (series.most == Expr::kUnbounded || missing < series.most - seen.count))

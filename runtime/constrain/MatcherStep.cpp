@@ -1,4 +1,4 @@
-// Steps from one position to the next one.
+// Steps from one position to the next.
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/Regex.h"
 

@@ -526,7 +526,8 @@ StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match) {
   StatusOr<Pattern> parsed = parseEcma(pattern, match);
   if (parsed)
     return parsed;
-  // What other engines understand can still be checked at the end of a text.
+  // A pattern that other engines accept can still be checked at the end of a
+  // text.
   auto rest = BacktrackingRegex::compile(pattern, match);
   if (!rest)
     return parsed;

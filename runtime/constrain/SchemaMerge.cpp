@@ -57,7 +57,7 @@ public:
   /// Returns false if some could not be added.
   bool add(const Json &from) {
     closeNames(from);
-    // What `items` means depends on `prefixItems` beside it.
+    // The meaning of `items` depends on `prefixItems` beside it.
     const bool hasLists =
         (to_.contains("items") || to_.contains("prefixItems")) &&
         (from.contains("items") || from.contains("prefixItems"));
@@ -199,7 +199,7 @@ private:
         ways.clear();
       return;
     }
-    // References can double what is merged with every one.
+    // References can double the schemas that are merged.
     if (depth > kDeepestMerge || --left_ < 0 || deadline_.hasPassed()) {
       isExact_ = false;
       return;
@@ -234,7 +234,7 @@ private:
     for (const char *word : kOnlyChecked)
       if (schema.contains(word))
         isExact_ = false;
-    // What unevaluatedProperties lets through is then checked.
+    // The values that unevaluatedProperties allows are then checked.
     if (schema.contains("unevaluatedProperties"))
       for (Json &way : ways)
         if (!way.contains("additionalProperties"))

@@ -79,7 +79,7 @@ SchemaTranslator::objectParts(const Json &words, int depth) {
   const bool wasImpossible = std::exchange(isImpossible_, false);
   for (const auto &[name, schema] : properties.items())
     MOE_RETURN_IF_ERROR(add(name, schema));
-  // Required names without a schema of their own.
+  // Adds required names that have no schema of their own.
   for (const std::string &name : std::set<std::string>(required)) {
     const bool hasPattern =
         std::ranges::any_of(parts.patterns, [&](const auto &pattern) {

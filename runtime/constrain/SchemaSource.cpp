@@ -141,7 +141,7 @@ private:
     return withNull(std::move(words));
   }
 
-  /// OpenAPI's `nullable`.
+  /// Handles OpenAPI's `nullable`.
   static Json withNull(Words words) {
     const Source *nullable = words.find("nullable");
     if (!nullable || *nullable != true)
@@ -326,7 +326,8 @@ private:
       if (!isFlag)
         words.to[name] = Json(*value);
     }
-    // In draft 4, the exclusive ones say how the others are meant.
+    // In draft 4, `exclusiveMinimum` and `exclusiveMaximum` are flags of the
+    // other bounds.
     for (auto [flag, bound] : {std::pair{"exclusiveMinimum", "minimum"},
                                {"exclusiveMaximum", "maximum"}})
       if (const Source *value = words.find(flag);

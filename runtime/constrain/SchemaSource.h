@@ -27,7 +27,8 @@ struct SchemaSource {
                                      const Deadline &deadline = {});
 };
 
-/// What takes too long where a deadline passes (Deadline::check).
+/// The name of the work, for the error when a deadline passes
+/// (Deadline::check).
 inline constexpr std::string_view kCompilingSchema = "compiling the schema";
 
 /// Returns Usage for a place in a schema, a JSON pointer without its #.

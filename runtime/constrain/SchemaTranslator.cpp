@@ -27,7 +27,7 @@ bool isObject(const Json &words) {
   return type != words.end() && *type == kObject && !words.contains("enum");
 }
 
-/// How many different values a schema has at most, if it has few.
+/// Returns the greatest number of different values of a schema, if it is small.
 std::optional<int32_t> mostValues(const Json &schema) {
   constexpr size_t kMostListed = 256;
   if (!schema.is_object())

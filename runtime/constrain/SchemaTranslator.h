@@ -80,7 +80,7 @@ private:
     int32_t least = 0, most = Expr::kUnbounded;
     bool isExact = true;
 
-    /// What members with other names have, if that is all there is about them.
+    /// The schema of members with other names, if there is no more to check.
     std::optional<ExprId> others;
 
     /// Whether members and others are all that is to be looked at.

@@ -32,7 +32,7 @@ private:
   /// Schemas that are asked about values and what is inside them. Of a value
   /// that needs more the answer is no.
   static constexpr int64_t kMostCalls = 2'000'000;
-  /// How deep a question is, and how many may still be asked.
+  /// Depth of a question, and number of questions that may still be asked.
   struct Call {
     int depth;
     int64_t *left;

@@ -270,7 +270,7 @@ bool TextDfa::accepts(StateId state) {
 
 uint32_t TextDfa::nextDifferent(StateId state, uint32_t c) const {
   if (only_ && state != kUnlisted) {
-    // Beside those of the list, one more leads away from it.
+    // Besides the characters of the list, one more leads away from it.
     if (isOnlyNegated_ && only_->firstFrom(state, c) == c)
       return c + 1;
     return only_->firstFrom(state, c + 1);

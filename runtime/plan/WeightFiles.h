@@ -71,7 +71,7 @@ public:
   Status load(std::span<const std::vector<NodeBytes>> parts, bool forget,
               const PiecesOptions &options);
 
-  /// See LoadedWeights; ok if there are none.
+  /// Returns the result of LoadedWeights; ok if there are none.
   Status checkWhatWasRead() const {
     return loaded_ ? loaded_->checkWhatWasRead() : Status::ok();
   }
@@ -84,7 +84,8 @@ public:
   MappedFile::PageUse pageUse() const;
 
   std::vector<std::string> paths() const;
-  /// What the host does not read may be zeros in a copy or a loaded file.
+  /// Returns the bytes; those that the host does not read may be zeros in a
+  /// copy or a loaded file.
   std::span<const uint8_t> bytes(uint32_t file) const {
     return isLoaded(file) ? loaded_->bytes() : files_[file].bytes();
   }

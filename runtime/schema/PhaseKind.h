@@ -21,7 +21,7 @@ enum class PhaseKind : uint8_t {
 #undef MOE_PHASE
 };
 
-/// What the rows of a step are.
+/// The kinds of rows in a step.
 enum class PhaseRows : uint8_t {
   Next,       ///< The next token, or the next few, of one sequence.
   NextOfEach, ///< The next token of each of several sequences.

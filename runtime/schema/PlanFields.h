@@ -67,7 +67,7 @@ template <class T, class Check> Status checkFields(Check &&check) {
   return status;
 }
 
-/// What a vector of a table holds; void if `Type` is no vector.
+/// The element type of a vector in a table; void if `Type` is no vector.
 template <class Type> struct ElementOf { using type = void; };
 template <class E> struct ElementOf<const flatbuffers::Vector<E> *> {
   using type = E;

@@ -81,7 +81,7 @@ size_t Batch::mostKept() const {
   const int32_t slots = engine_.stateSlots();
   if (slots == 0)
     return size_t(options_.keptSequences);
-  // Half of the slots that are left are for checkpoints.
+  // Half of the remaining slots are for checkpoints.
   const int32_t free = std::max(0, slots - int32_t(running_.size()));
   return std::min(size_t(options_.keptSequences), size_t(free / 2));
 }
@@ -192,7 +192,7 @@ void Batch::admit(LiveGenerations &waiting) {
     if (clients.empty())
       break;
     const size_t index = chooseWaiting(waiting, clients);
-    // Reading takes as long as the file is large: others go on meanwhile.
+    // Reading a large file takes long: other generations go on meanwhile.
     if (awaitsFile(*waiting[index])) {
       waiting[index]->waitsForFile = true;
       continue;

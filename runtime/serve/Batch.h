@@ -29,7 +29,7 @@ public:
   /// `engine` must outlive this; options have been checked.
   Batch(Engine &engine, const SchedulerOptions &options);
 
-  /// Before the first generation.
+  /// Must be called before the first generation.
   void setStore(std::unique_ptr<PrefixStore> store) {
     store_ = std::move(store);
   }
@@ -103,7 +103,7 @@ private:
   /// store, if that has enough more of it.
   void takeStored(std::span<const int32_t> text, const std::string &group,
                   Sequence &sequence);
-  /// Pages that the running ones may still need.
+  /// Pages that running generations may still need.
   int32_t pagesNeeded() const;
   size_t mostKept() const;
 

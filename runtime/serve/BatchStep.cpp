@@ -90,7 +90,7 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<LiveGeneration *> prompting;
   /// Whether the mask of each generation with a prompt is ready.
   std::vector<bool> isReady;
-  // Who sits out the step waits for its end too.
+  // A generation that does not take part waits for the end of the step, too.
   const bool othersWait = std::ranges::any_of(
       running_, [](const auto &each) { return !each->isPrompt(); });
   int32_t furthest = 0;

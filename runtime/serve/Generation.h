@@ -87,7 +87,7 @@ struct GenerationEvent {
   std::vector<TokenLogprob> promptLogprobs = {};
   /// The tokens since the last event, as in Reply.
   std::vector<int32_t> tokens = {};
-  /// Up to this event.
+  /// Statistics up to this event.
   GenerationStats stats = {};
   /// Tokens of the prompt that have been evaluated or were in the cache; 0 in
   /// events after the first token.

@@ -29,7 +29,7 @@ public:
   KeptSequences(Engine &engine, size_t limit)
       : engine_(engine), limit_(limit) {}
 
-  /// `turns` as begin() gave them.
+  /// `turns` is the number that begin() returned.
   void put(Sequence sequence, int32_t turns);
 
   /// Returns the most recently used sequence of at least so many tokens, and of

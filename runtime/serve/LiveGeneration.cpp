@@ -194,7 +194,8 @@ void LiveGeneration::takeLogits(int32_t position,
   if (size_t(position) + 1 != text_.size() + index ||
       (index > 0 && drafted_[index] != chosen_.back()))
     return;
-  // After a drafted token, what is not ready at once is left to the next step.
+  // After a drafted token, a mask that is not ready at once is left to the next
+  // step.
   if (index > 0 && !prepareMask(kDraftMaskSteps))
     return;
   if (!firstLogits_) {

@@ -65,7 +65,7 @@ public:
   /// Says how many tokens the text may get, with `assumed` more of them where
   /// the request has no limit. Called when it begins to run.
   void expectTokens(int32_t assumed);
-  /// What expectTokens() found, or more if the text has become longer.
+  /// Result of expectTokens(), or more if the text has become longer.
   int32_t expectedTokens() const {
     return std::max(expected_, int32_t(text_.size()));
   }
@@ -80,7 +80,7 @@ public:
   /// The sequence has been set: its tokens are in the cache. Returns how many
   /// of the prompt's they are; 0 if this has run before.
   int32_t begin();
-  /// More of the prompt's tokens were found in the cache.
+  /// Counts more tokens of the prompt that were found in the cache.
   void addCached(int32_t tokens) { stats_.cachedTokens += tokens; }
   /// A step of the engine begins, whether or not this one takes part.
   void countStep() {

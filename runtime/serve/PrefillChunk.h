@@ -41,7 +41,7 @@ private:
   /// Ranges of positions: below kFirstRange, and from each of its doubles on.
   static constexpr int32_t kFirstRange = 1024;
   static constexpr size_t kRanges = 12;
-  /// What was learned in one of them: that many tokens, at this position.
+  /// The learned number of tokens of a range, and the position.
   struct Learned {
     double tokens = 0; ///< 0: nothing was learned.
     int32_t position = 0;

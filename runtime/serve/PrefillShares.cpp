@@ -44,7 +44,7 @@ public:
     return got;
   }
 
-  /// Leaves no short ends, where `most` is the limit of all shares.
+  /// Avoids short last shares, where `most` is the limit of all shares.
   void avoidShortEnds(int32_t most, FairShare &fair) {
     int32_t room =
         most - std::accumulate(shares_.begin(), shares_.end(), int32_t(0));

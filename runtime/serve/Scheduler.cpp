@@ -121,7 +121,7 @@ private:
 
   mutable std::mutex mutex_;
   std::condition_variable wake_, ended_;
-  // Under the lock.
+  // Guarded by the lock.
   LiveGenerations arrivals_;
   /// Generations that have not ended.
   std::map<GenerationId, LiveGeneration *> live_;
@@ -138,7 +138,7 @@ private:
   bool hasToStore_ = false;
   SchedulerStats stats_;
 
-  /// Who uses the engine.
+  /// The thread that uses the engine.
   FairLock engineTurn_;
 
   // Used by the scheduler's thread; the batch also by the holder of

@@ -45,7 +45,7 @@ enum class Speculation {
   /// Speculates while the batch phase has rows to spare, and measured step
   /// times and acceptance promise more tokens per second.
   WherePays,
-  /// Whenever there are rows and a draft.
+  /// Speculates whenever there are rows and a draft.
   Always,
 };
 

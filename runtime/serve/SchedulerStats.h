@@ -35,7 +35,7 @@ struct DeviceSeconds {
   double wait = 0; ///< Time spent at barriers and waiting for other devices.
 };
 
-/// How many durations were at most so long.
+/// Counts of durations up to certain lengths.
 class SecondsHistogram {
 public:
   /// Upper ends of the buckets, in seconds, ascending. Longer durations are in
@@ -105,9 +105,9 @@ struct SchedulerStats {
   SecondsHistogram queueSeconds; ///< Times from submission to admission.
   /// Times from submission to the first token.
   SecondsHistogram firstTokenSeconds;
-  /// Why the last step failed that failed as a whole; "" if none did.
+  /// Error of the last step that failed as a whole; "" if none did.
   std::string lastFailure;
-  /// Why the store last failed to write or read a file; "" if it did not.
+  /// Error of the last file that the store could not write or read; "" if none.
   std::string storeFailure;
 };
 

@@ -29,7 +29,7 @@ struct ChatInput {
   std::string json = "{}";
   /// String variables, used if `json` has none of that name.
   std::vector<std::pair<std::string, std::string>> strings = {};
-  /// Rendering fails once it has passed.
+  /// Deadline after which rendering fails.
   Deadline deadline = {};
 };
 

@@ -261,7 +261,7 @@ void Sampler::keepMinP(float best) {
 int32_t Sampler::draw(float best) {
   double total = 0;
   for (Candidate &candidate : candidates_) {
-    // From here on the weight takes the logit's place.
+    // From here on, `logit` holds the weight.
     candidate.logit = static_cast<float>(
         std::exp((double(candidate.logit) - best) / params_.temperature));
     total += candidate.logit;

@@ -52,7 +52,7 @@ struct SamplerParams {
   /// Subtracted from the logit of every token that was generated: once, and
   /// once for each time that it was. Finite; 0 is off, below 0 repeats more.
   float presencePenalty = 0, frequencyPenalty = 0;
-  /// Keep the most likely; 0 keeps all.
+  /// Number of most likely tokens to keep; 0 keeps all.
   uint32_t topK = 40;
   /// Keep the most likely until their probabilities sum to this; in (0, 1],
   /// 1 keeps all. Probabilities are those at temperature 1 among what top-k

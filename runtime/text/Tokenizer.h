@@ -49,7 +49,7 @@ struct EncodeOptions {
   bool startsText = true;
   /// Encoding may end after so many tokens, if only the beginning matters.
   size_t most = SIZE_MAX;
-  /// Encoding fails once it has passed.
+  /// Deadline after which encoding fails.
   Deadline deadline = {};
 };
 

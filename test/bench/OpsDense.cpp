@@ -49,7 +49,8 @@ Work scale(Arena &arena, Isa, Step step) {
   a.cols = kVocab, a.factor = 1, a.softcap = 30;
   a.x = arena.floats(step.tokens * a.cols);
   a.out = arena.make<float>(step.tokens * a.cols);
-  // Exponential, sum, quotient, product, difference, product.
+  // The operations are: exponential, sum, quotient, product, difference,
+  // product.
   double values = double(step.tokens) * kVocab;
   return {keep(a), 0, 6 * values, 8 * values};
 }

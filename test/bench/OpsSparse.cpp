@@ -136,7 +136,7 @@ Work rowStore(Arena &arena, Isa, Step step) {
   a.xStride = kIndexKey, a.ratio = 1;
   a.x = arena.floats(step.tokens * kIndexKey);
   a.kv = cache(arena, step, KvType::Q8_0, kIndexKey);
-  // Maximum, product and sum.
+  // The operations are: maximum, product and sum.
   double values = double(step.tokens) * kIndexKey;
   return {keep(a), 0, 3 * values, 5 * values};
 }

@@ -73,7 +73,7 @@ Work shortConv(Arena &arena, Isa, Step step) {
   a.weight = arena.floats(kMixed * kTaps);
   a.out = arena.make<float>(step.tokens * kMixed);
   a.state = stateOf(arena, (kTaps - 1) * kMixed);
-  // Products and their sum; SiLU: exponential, sum, quotient.
+  // Products and their sum; for SiLU: exponential, sum, quotient.
   double values = double(step.tokens) * kMixed;
   return {keep(a), 0, (2 * kTaps - 1 + 3) * values,
           8 * values + 4.0 * kTaps * kMixed +

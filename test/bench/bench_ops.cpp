@@ -160,7 +160,7 @@ Work gateMul(Arena &arena, Isa, Step step) {
   a.x = arena.floats(step.tokens * a.cols);
   a.gate = arena.floats(step.tokens * a.cols);
   a.out = arena.make<float>(step.tokens * a.cols);
-  // Exponential, sum and quotient.
+  // The operations are: exponential, sum and quotient.
   double values = double(step.tokens) * double(a.cols);
   return {keep(a), 0, 3 * values, 12 * values};
 }
@@ -204,7 +204,7 @@ Work quantize(Arena &arena, Isa, Step step) {
   a.blockCols = kA8Block;
   a.outStride = a8RowBytes(kHidden);
   a.out = arena.make<uint8_t>(step.tokens * a.outStride);
-  // Maximum, product and sum.
+  // The operations are: maximum, product and sum.
   double values = double(step.tokens) * kHidden;
   return {keep(a), 0, 3 * values, 5 * values};
 }

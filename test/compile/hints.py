@@ -295,7 +295,7 @@ def a_model_that_was_replaced(here):
     with open(here.file("m.gguf"), "wb") as file:
         file.write(content[:2000])
     here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
-    # Nor can a file that is no model.
+    # The file cannot be used either if it is no model.
     with open(here.file("m.gguf"), "wb") as file:
         file.write(b"x" * 10_000_000)
     here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))

@@ -122,7 +122,7 @@ CASES = [
     (4, ["moert", "run", "kjv.fb", "-f", "missing.txt"]),
     (4, ["moert", "logits", "alone.fb", "--tokens", "3", "--out", "x.npy"]),
     (4, ["moert", "logits", "lite.fb", "--model", "missing.gguf", "--tokens", "3", "--out", "x.npy"]),
-    # Does not fit.
+    # The plan does not fit.
     (5, compile_v3 + ["--target-file", "tight.json", "--ctx", "163840"]),
     (5, compile_v3 + ["--target-file", "small.json"]),
     (5, ["moert", "logits", "lite.fb", "--tokens", ",".join(["3"] * 65), "--out", "x.npy"]),

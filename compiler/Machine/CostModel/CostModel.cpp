@@ -381,7 +381,7 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
   const KernelRate *rate = nullptr;
   if (kernels.driver) {
     rate = find(device, kernels.driver->name, work.variant);
-    // Files of before a variant was measured have the main one.
+    // Files written before a variant was measured have only the main one.
     if (!rate)
       rate = find(device, kernels.driver->name);
   }

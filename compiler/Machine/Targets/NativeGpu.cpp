@@ -77,7 +77,7 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   desc.float32 = {clocks * peak.floatOps, 0, "computed"};
   double link =
       std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond);
-  // Launches that stream experts read them by kernels.
+  // Launches that stream experts read them with kernels, not with copies.
   if (limits.kernelReadBytesPerSecond > 0)
     link = std::min(link, limits.kernelReadBytesPerSecond);
   if (!desc.sharesMemory)

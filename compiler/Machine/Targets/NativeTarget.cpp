@@ -385,7 +385,7 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
 }
 
 StatusOr<TargetDesc> assumedNative(const std::string &cudaLibrary) {
-  // Per core, of a middling CPU.
+  // Rates of a core of a CPU of the middle class.
   constexpr double readBytes = 1e10, int8Ops = 2e11, floatOps = 5e10;
   DeviceDesc device = detectDevice();
   device.read.perSecond = readBytes * device.cores;

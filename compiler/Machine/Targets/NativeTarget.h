@@ -36,7 +36,7 @@ struct CpuMeasurement {
 /// Most repetitions of a measurement that other programs disturb.
 inline constexpr int kMeasurements = 3;
 
-/// How long figures of a busy machine are used before it is measured again.
+/// Figures of a busy machine are used for so long before it is measured again.
 inline constexpr std::chrono::minutes kBusyTime{60};
 
 /// Describes this machine: instruction set, cores and memory of its CPU are

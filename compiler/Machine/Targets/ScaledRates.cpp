@@ -8,7 +8,7 @@ using moert::KernelRate;
 namespace moec {
 
 namespace {
-/// What a rate counts (kernels/KernelRate.h).
+/// The unit that a rate counts (kernels/KernelRate.h).
 enum class Unit { Bytes, Operations, Calls };
 
 /// Bytes of activations, of which little is read, follow the operations.

@@ -126,7 +126,7 @@ struct DeviceDesc {
   /// Rates of kernels that plans for the device may use; of a CPU, of all. A
   /// kernel without rates reaches its efficiency times the peaks above.
   std::vector<moert::KernelRate> kernels;
-  /// Simulated, or else measured.
+  /// Whether the rates of kernels are simulated or measured.
   Basis kernelBasis = Basis::Measured;
   /// Whether the file has a list of kernels. An empty list leaves the choice of
   /// kernels to instruction sets.

@@ -59,7 +59,7 @@ struct alignas(64) WeightBlock {
 /// A format's codes as numbers code - zero, and their range.
 template <Format F> struct CodeRange {
   using Tile = avx512::Rows16Tile<F>;
-  /// Codes have 8 bits, and 128 is zero.
+  /// Whether codes have 8 bits, and 128 is zero.
   static constexpr bool kIsSigned = Tile::kIsSigned;
   static constexpr bool kIsSmall = !kIsSigned && Tile::kMaxCode < 16;
   static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
@@ -119,7 +119,7 @@ struct FixedPoint {
         _mm512_cvtps_epi32(_mm512_mul_ps(scale, constant(Range::kFactor)));
     __m512 start =
         _mm512_fmadd_ps(scale, constant(Range::kMiddle - Range::kZero), offset);
-    // Includes one half, so that a shift rounds to nearest.
+    // This includes one half, so that a shift rounds to nearest.
     __m512i sum = _mm512_cvtps_epi32(_mm512_fmadd_ps(
         start, constant(Range::kUnit), constant(Range::kUnit / 2)));
     if constexpr (Range::kMiddle != 0)

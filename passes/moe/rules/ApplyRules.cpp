@@ -365,7 +365,8 @@ private:
   /// memory. All other ops without a device go to the host.
   LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
     size_t gpus = target.gpuCount();
-    // Who compiles for a machine by its name may have meant another one.
+    // A user who compiles for a machine by its name may have meant another
+    // machine.
     if (gpus == 0 && gpuLayers > 0 && target.name == "native")
       addNote(module, "this machine has no GPU, so --n-gpu-layers changes "
                       "nothing");

@@ -168,7 +168,7 @@ void TeamPolicy::settle() {
     nextDown_ = later(downPatience_, kMaxPatience);
     if (!isKept) {
       nextDown_ = nextHint_ = now_;
-      // What a look at the team before will cost if nothing has changed.
+      // Cost of a look at the former team if nothing has changed.
       double loss = before.seconds / double(before.windows) *
                     (1 - before.speed / search_->total(team_).speed);
       nextBack_ = now_ + std::max(kHoldSeconds, loss / kLookShare);

@@ -90,7 +90,7 @@ public:
   static constexpr int kSlowWindows = 5;
 
 private:
-  /// Why a search began.
+  /// The reason why a search began.
   enum class Cause {
     Start,
     Neighbour, ///< Enough time has passed to try a neighbouring size.
@@ -140,7 +140,7 @@ private:
   double average_ = 0;           ///< Recent speed with team_; 0: unknown.
   int slowWindows_ = 0, disturbedWindows_ = 0, freeWindows_ = 0;
   size_t nextNeighbour_ = 0; ///< Next index in neighbours().
-  /// No search of this cause begins before.
+  /// Times before which no search of this cause begins.
   double nextLook_ = 0, nextDown_ = 0, nextBack_ = 0, nextHint_ = 0;
   double patience_ = 1, downPatience_ = 1, backPatience_ = 1;
   bool isHinted_ = false; ///< Whether a hint started the search for free CPUs.

@@ -48,7 +48,7 @@ TeamSample TeamSearch::total(int32_t team) const {
           int(arm->speeds.size())};
 }
 
-/// Chooses what to look at after `last`.
+/// Chooses the team to look at after `last`.
 void TeamSearch::next(const TeamSample &last) {
   if (taken_ < candidates_.teams.size()) {
     team_ = candidates_.teams[taken_++];

@@ -24,7 +24,8 @@ struct TeamRange {
   int least = 1, first = 1, most = 1; ///< The order is least <= first <= most.
   /// Numbers where the speed may change abruptly; these are tried early.
   std::vector<int> marks = {};
-  /// Larger teams are stopped by a quota until its period ends; 0: none is.
+  /// Teams of this size and larger are stopped by a quota until its period
+  /// ends; 0: none is.
   int unstopped = 0;
 
   static TeamRange fixed(int team) { return {team, team, team}; }

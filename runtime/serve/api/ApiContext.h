@@ -24,7 +24,7 @@
 
 namespace moert {
 
-/// Lines that the log has, so that each is said once.
+/// Lines that the log has already, so that each is written once.
 class LogLines {
 public:
   /// Whether the line is a new one. After many of them none is.

@@ -12,7 +12,7 @@
 
 namespace moert {
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 struct ApiError {
   int status = 400; ///< Status code of HTTP.
   std::string message;
@@ -39,7 +39,7 @@ nlohmann::ordered_json errorJson(ErrorStyle style, const ApiError &error);
 void sendError(HttpAnswer &answer, ErrorStyle style, const ApiError &error,
                HttpHeaders headers = {});
 
-/// JSON as bytes. What is not UTF-8 in it becomes U+FFFD.
+/// Returns JSON as bytes, with U+FFFD for what is not UTF-8.
 std::string jsonText(const nlohmann::ordered_json &json);
 /// Answers with status 200.
 void sendJson(HttpAnswer &answer, const nlohmann::ordered_json &json);

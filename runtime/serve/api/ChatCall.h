@@ -25,12 +25,13 @@ namespace moert {
 /// The format that a request prescribes for its answer.
 struct AnswerFormat {
   std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
-  /// What it was compiled from, for grammars that have more than the answer.
+  /// The grammar from which it was compiled, for grammars that have more than
+  /// the answer.
   std::shared_ptr<const Grammar> grammar = {};
   std::string key = {}; ///< Key of the grammar in GrammarCache.
 };
 
-/// How a text is generated, but for its prompt.
+/// Options of generating a text, apart from its prompt.
 struct GenerateCall {
   std::string model; ///< "": the first model of the server.
   SamplerParams sampling;

@@ -94,7 +94,7 @@ void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
       emit({.kind = Delta::Kind::Reasoning, .text = std::move(piece.text)});
     }
   }
-  // Probabilities are those of the answer alone.
+  // Only the probabilities of the answer are given.
   if (hasReasoning && !hasText)
     logprobs_.clear();
   if (event.isEnd)

@@ -16,7 +16,7 @@ namespace moert {
 
 class Tokenizer;
 
-/// How a reply writes calls of tools.
+/// The forms in which a reply writes calls of tools.
 struct ToolUse {
   /// Null: replies have no calls.
   std::shared_ptr<const std::vector<ToolFormat>> formats = nullptr;
@@ -44,7 +44,8 @@ public:
 
   /// Whether nothing follows: the last event came, or a malformed call.
   bool hasEnded() const { return hasEnded_; }
-  /// Why the choice is not complete. Cancelled if its generation was.
+  /// The reason why the choice is not complete; Cancelled if its generation
+  /// was.
   const Status &failure() const { return failure_; }
   /// Whether the failure is a call that the model wrote wrongly. Its generation
   /// may go on: cancel it.

@@ -43,7 +43,7 @@ std::optional<float> readBias(const Field &bias) {
   return std::nullopt;
 }
 
-/// {"15043": 1.5}, or [[15043, 1.5], ...].
+/// Reads {"15043": 1.5}, or [[15043, 1.5], ...].
 void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
   if (!field.isList()) {
     for (const auto &[key, bias] : field.members()) {
@@ -126,7 +126,7 @@ void readSampling(const Field &object, const ApiSettings &settings,
   // In other engines, -1 keeps all tokens; here, 0 does.
   if (auto topK = object["top_k"].integer(-1, INT32_MAX))
     params.topK = uint32_t(std::max<int64_t>(*topK, 0));
-  // -1 is all of the text.
+  // The value -1 stands for all of the text.
   constexpr int64_t mostWindow = 1 << 20;
   if (auto window = object["repeat_last_n"].integer(-1, mostWindow))
     params.repetitionWindow = uint32_t(*window < 0 ? mostWindow : *window);
@@ -134,7 +134,7 @@ void readSampling(const Field &object, const ApiSettings &settings,
   if (params.topP == 0)
     params.topK = 1, params.topP = 1;
   if (auto seed = object["seed"].integer(INT64_MIN, INT64_MAX)) {
-    // -1 asks for a random one in llama-server.
+    // In llama-server, -1 asks for a random seed.
     call.hasSeed = *seed != -1;
     params.seed = uint64_t(*seed);
   }
@@ -331,7 +331,7 @@ void readReasoningEffort(const Field &effort, ChatCall &call) {
     call.options.thinking = Thinking::Off;
     return;
   }
-  // Templates know three words.
+  // Templates know three words for the effort.
   constexpr std::pair<std::string_view, const char *> known[] = {
       {"minimal", "low"}, {"low", "low"},    {"medium", "medium"},
       {"high", "high"},   {"xhigh", "high"}, {"max", "high"}};

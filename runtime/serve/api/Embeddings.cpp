@@ -46,7 +46,7 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteVectors write) {
       std::move(exchange), model,
       [request = std::move(request), write = std::move(write)](
           const Exchange &exchange, std::shared_ptr<Backend> backend) mutable {
-        // One token more than the text's is evaluated.
+        // The text and one more token are evaluated.
         const int32_t room = backend->facts().contextTokens - 1;
         const int32_t most = request.truncates && room > 0 ? room : 0;
         auto prompts = promptsOf(

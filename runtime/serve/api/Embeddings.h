@@ -10,7 +10,7 @@
 
 namespace moert {
 
-// Endpoints: OpenAI's and Ollama's.
+// Endpoints of OpenAI and Ollama.
 void createEmbeddings(Exchange exchange);
 /// Answers in the form of llama-server.
 void llamaEmbedding(Exchange exchange);

@@ -151,7 +151,7 @@ void readPart(const Field &part, Content &content) {
     content.reasoning += thoughtOf(part);
     return;
   }
-  // Encrypted: nobody but its author reads it.
+  // Only its author can read encrypted reasoning.
   if (type == "redacted_thinking")
     return;
   if (type == "tool_reference")

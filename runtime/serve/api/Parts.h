@@ -33,7 +33,7 @@ Content readContent(const Field &content);
 /// Reads one part of a list and adds it.
 void readPart(const Field &part, Content &content);
 
-/// "[image omitted: this model reads text only]".
+/// Returns a text such as "[image omitted: this model reads text only]".
 std::string omitted(std::string_view what);
 
 /// An item of a conversation that has no form of its own here, as text: its

@@ -16,10 +16,10 @@
 
 namespace moert {
 
-/// Random numbers and the time, by the settings.
+/// Random numbers and the time, which settings may replace.
 uint64_t randomNumber(const ApiSettings &settings);
 int64_t secondsNow(const ApiSettings &settings);
-/// 32 hexadecimal digits.
+/// Returns 32 hexadecimal digits.
 std::string randomId(const ApiSettings &settings);
 /// Names a call of a tool: `prefix` and 24 such digits.
 std::string newCallId(const ApiSettings &settings, const std::string &prefix);

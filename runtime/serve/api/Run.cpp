@@ -141,7 +141,7 @@ void Run::take(size_t index, GenerationEvent event) {
     submitMore();
 }
 
-/// Why the choice failed, for the client.
+/// Returns the reason for the client why the choice failed.
 ApiError Run::errorOf(const ChoiceStream &stream) const {
   Status status = stream.failure();
   if (status.code() == StatusCode::Cancelled)

@@ -83,7 +83,7 @@ StoredObject storedObject(std::string kind, const std::string &owner,
 ApiError storeError(const Status &status) {
   ApiError error = errorOf(status);
   if (status.code() == StatusCode::DoesNotFit) {
-    // Clients try again after other statuses, which would not help.
+    // A client would repeat the request after other statuses, without success.
     error.status = 403;
     error.code = "storage_full";
   } else if (status.code() != StatusCode::Usage) {

@@ -61,7 +61,7 @@ metadataOf(const Exchange &exchange, const nlohmann::ordered_json &body);
 void answerMetadataChange(Exchange &exchange, nlohmann::ordered_json json,
                           const std::string &status = {});
 
-/// `prefix` with random digits.
+/// Returns `prefix` with random digits.
 std::string newId(const Exchange &exchange, std::string_view prefix);
 int64_t secondsNow(const Exchange &exchange);
 

@@ -104,7 +104,7 @@ private:
   /// The most prompts that are evaluated at the same time.
   const size_t together_;
   std::mutex mutex_;
-  // Under the lock, and unchanged once `isAnswered_`.
+  // Guarded by the lock, and unchanged once `isAnswered_`.
   std::vector<std::vector<float>> vectors_;
   size_t next_ = 0, running_ = 0, tokens_ = 0;
   bool isSubmitting_ = false, isAnswered_ = false, isGone_ = false;

@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// What a model is asked for: Backend::embed or Backend::classify.
+/// The result that is asked of a model: Backend::embed or Backend::classify.
 using AskVector = uint64_t (Backend::*)(std::vector<int32_t> tokens,
                                         std::string client,
                                         Backend::VectorThen then);

@@ -131,7 +131,7 @@ ModelHost::KeepTime PlanHost::keptFor(const std::string &name) const {
   Entry *entry = find(name);
   if (!entry || keepTime(*entry) == std::chrono::milliseconds::max())
     return std::nullopt;
-  // Who asks has a reference, and does not use the model.
+  // A request for the state has a reference, and does not use the model.
   const auto passed =
       entry->model && isBusy(*entry->model)
           ? std::chrono::milliseconds(0)
@@ -153,7 +153,7 @@ bool PlanHost::isBusy(const ServedModel &model) {
 }
 
 bool PlanHost::isUsed(Entry &entry) {
-  // One reference is ours; whoever has another is about to submit.
+  // The host has one reference; whoever has another one is about to submit.
   if (!isBusy(*entry.model) && entry.model.use_count() <= 1)
     return false;
   entry.used = Clock::now();

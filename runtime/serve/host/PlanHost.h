@@ -87,7 +87,7 @@ private:
   void run();
   /// Returns null if there is none.
   Entry *find(const std::string &name) const;
-  /// How long a model is kept that has nothing to do; max(): for ever.
+  /// Time for which an idle model is kept; max(): for ever.
   std::chrono::milliseconds keepTime(const Entry &entry) const;
   /// Whether the model works on requests.
   static bool isBusy(const ServedModel &model);

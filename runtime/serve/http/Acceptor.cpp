@@ -119,7 +119,7 @@ void Acceptor::acceptWaiting() {
     return;
   ErrorCode error;
   acceptor_.non_blocking(true, error);
-  // Clients that go on connecting must not keep the socket open.
+  // Clients that keep connecting must not keep the socket open.
   for (int i = 0; i < SOMAXCONN && !error; ++i) {
     StreamSocket socket = acceptor_.accept(asio::make_strand(context_), error);
     if (!error)
@@ -131,7 +131,7 @@ void Acceptor::onAccepted(StreamSocket socket) {
   try {
     serve(std::move(socket));
   } catch (const std::exception &) {
-    // No memory for this connection; it is closed.
+    // There was no memory for this connection; it is closed.
   }
 }
 

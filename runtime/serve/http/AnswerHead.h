@@ -20,7 +20,7 @@ struct AnswerForm {
   HttpHeaders headers = {};
 };
 
-/// How the client knows where the body ends.
+/// The way in which the client finds the end of the body.
 struct BodyFraming {
   /// Absent if the length is unknown before the end.
   std::optional<uint64_t> length;

@@ -78,7 +78,7 @@ public:
     bool isBroken = false;
     bool isOverfull = false;
   };
-  /// From now on wake is called again for what is new.
+  /// From now on, wake is called again when there is something new.
   Progress look();
 
 private:

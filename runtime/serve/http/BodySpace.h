@@ -15,7 +15,8 @@ namespace moert {
 /// read. Functions may be called from any thread.
 class BodySpace : public std::enable_shared_from_this<BodySpace> {
 public:
-  /// What one request has taken, which goes back when this is destroyed.
+  /// The bytes that one request has taken, which are given back when the object
+  /// is destroyed.
   class Share {
   public:
     Share(std::shared_ptr<BodySpace> space, std::string owner)

@@ -40,7 +40,7 @@ public:
   ~Connection();
 
   void start();
-  /// Instead of start(): says that there are too many connections.
+  /// Tells the client that there are too many connections; replaces start().
   void refuse();
   /// The server stops: an idle connection is closed, another one after its
   /// answer.
@@ -68,7 +68,7 @@ private:
     Closed,
   };
 
-  // Reading (ConnectionRead.cpp).
+  // Functions for reading (ConnectionRead.cpp).
   void read();
   void onRead(ErrorCode error, size_t bytes);
   void onEndOfInput();

@@ -1,4 +1,4 @@
-// How a connection reads requests.
+// Reads requests.
 
 #include "runtime/serve/http/Connection.h"
 
@@ -69,7 +69,8 @@ void Connection::onRead(ErrorCode error, size_t bytes) {
     return onEndOfInput();
   }
   if (phase_ == Phase::Ending) {
-    // Who sends on and on is not read any more, and closed when its time is up.
+    // Data of a client that sends without end is not read any more, and it is
+    // closed when its time is up.
     dropped_ += bytes;
     if (dropped_ < limits().droppedBytes)
       read();

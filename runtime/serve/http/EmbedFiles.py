@@ -34,7 +34,7 @@ TYPES = {
     ".woff2": "font/woff2",
 }
 LIBRARIES = "libraries.txt"
-# Below this, compression saves no packet.
+# Compression of smaller files saves no packet.
 LEAST_COMPRESSED = 512
 # Bytes a line of the output.
 LINE = 64

@@ -19,7 +19,7 @@ namespace moert {
 namespace {
 namespace asio = boost::asio;
 
-/// Closing a socket takes no time; this is for a machine that is very busy.
+/// Closing a socket takes no time; the limit is for a very busy machine.
 constexpr std::chrono::seconds kCloseTime{10};
 
 Status usage(std::string message) {
@@ -80,7 +80,7 @@ public:
   const std::vector<std::string> &addresses() const { return addresses_; }
 
 private:
-  /// Does what there is to do until the context is stopped.
+  /// Handles events until the context is stopped.
   void run();
 
   asio::io_context context_;
@@ -184,7 +184,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
     thread.join();
   threads_.clear();
   acceptors_.clear();
-  // What was on its way still holds acceptors, and so a unix socket's file.
+  // Pending handlers still hold acceptors, and so the file of a unix socket.
   context_.restart();
   try {
     context_.poll();

@@ -27,7 +27,7 @@ namespace moert {
 struct HttpCounts {
   size_t openConnections = 0; ///< Number of connections now.
   uint64_t bodyBytes = 0;     ///< Bytes now, of bodies that are being received.
-  // Since the start:
+  // Sums since the start:
   uint64_t connections = 0;
   /// Connections refused because a limit was reached.
   uint64_t refusedConnections = 0;
@@ -60,7 +60,8 @@ public:
   uint16_t port() const;
   /// Addresses for clients: "http://127.0.0.1:8080", "unix:/run/moert.sock".
   const std::vector<std::string> &addresses() const;
-  /// What a user should know of the files, such as keys that others can read.
+  /// Facts about the files that a user should know, such as keys that others
+  /// can read.
   std::vector<std::string> warnings() const;
   HttpCounts counts() const;
 

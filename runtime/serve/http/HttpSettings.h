@@ -57,7 +57,8 @@ struct HttpLimits {
   std::chrono::milliseconds bodyTime{120'000};
   /// Time from the end of a request to the beginning of its handler; then 503.
   std::chrono::milliseconds waitingTime{60'000};
-  /// Between an answer and the next request; the connection is closed then.
+  /// Time between an answer and the next request; then the connection is
+  /// closed.
   std::chrono::milliseconds idleTime{75'000};
   /// A client that takes nothing of its answer for so long is cut off.
   std::chrono::milliseconds writeTime{30'000};
@@ -87,7 +88,7 @@ struct HttpSettings {
   std::string apiKeyFile;
   std::vector<std::string> apiKeys;
   bool asksForKeys() const { return !apiKeyFile.empty() || !apiKeys.empty(); }
-  /// Listens on any address without keys.
+  /// Whether to listen on any address without keys.
   bool insecure = false;
   /// Host names, besides those of loopback, by which a server without keys may
   /// be called. A web page elsewhere can make a browser call a local server by

@@ -10,7 +10,7 @@
 
 namespace moert {
 
-/// Why a request does not reach the handler.
+/// The reason why a request does not reach the handler.
 struct Refusal {
   int status = 400;
   std::string message; ///< A sentence for the user of the client.

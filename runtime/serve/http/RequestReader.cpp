@@ -38,7 +38,7 @@ struct Body {
       size_t bytes = 0;
       for (boost::asio::const_buffer part :
            boost::beast::buffers_range_ref(buffers)) {
-        // Doubled, but to no more than what was announced.
+        // The size doubles, but not beyond the announced one.
         const size_t needed = body_.size() + part.size();
         if (needed > body_.capacity())
           body_.reserve(std::max(

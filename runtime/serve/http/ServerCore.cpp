@@ -9,7 +9,7 @@
 namespace moert {
 
 namespace {
-/// Connections beyond the limit that are told so at one time.
+/// The most connections beyond the limit that get an error at the same time.
 constexpr size_t kMostRefused = 64;
 
 WorkQueue::Limits workLimits(const HttpSettings &settings) {

@@ -33,7 +33,7 @@ public:
   const HttpSettings &settings() const { return settings_; }
   const HttpHandler &handler() const { return handler_; }
   const AdmissionRules &rules() const { return rules_; }
-  /// Before the server starts.
+  /// Must be called before the server starts.
   void addBoundAddress(const std::string &address);
 
   /// Reads the files that the settings name. After a failure the old content
@@ -51,7 +51,7 @@ public:
   /// Waits for the handlers that run. When no connection is left.
   void stopWork();
 
-  /// How a new connection is treated.
+  /// The treatment of a new connection.
   enum class Place {
     Served,
     Refused, ///< The client gets an error because a limit is reached.

@@ -18,7 +18,7 @@ Status tlsError(const std::string &path, std::string_view what) {
                             reason ? reason : ""));
 }
 
-/// Instead of OpenSSL's question on the terminal.
+/// Replaces OpenSSL's question on the terminal.
 int noPassword(char *, int, int, void *) { return 0; }
 
 /// Chooses HTTP/1.1 among the protocols that a client offers.

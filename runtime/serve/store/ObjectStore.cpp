@@ -28,7 +28,7 @@ StoredObject readRow(const SqliteStatement &row) {
           .created = row.integer(6)};
 }
 
-/// All rows that a bound statement gives.
+/// Returns all rows that a bound statement gives.
 StatusOr<std::vector<StoredObject>> readRows(SqliteStatement &statement) {
   std::vector<StoredObject> objects;
   while (true) {

@@ -21,7 +21,7 @@
 
 namespace moert {
 
-/// How much clients may keep.
+/// The most that clients may keep.
 struct StoreLimits {
   /// Limit for the bodies of an owner.
   uint64_t bytesPerOwner = uint64_t{256} << 20;
@@ -90,7 +90,7 @@ public:
   /// sum of bytes.
   Status trim(std::string_view kind, std::string_view owner, uint64_t objects,
               uint64_t bytes);
-  /// All objects of a kind with this status.
+  /// Returns all objects of a kind with this status.
   StatusOr<std::vector<StoredObject>> withStatus(std::string_view kind,
                                                  std::string_view status);
   /// Moves a long log to the database. To be called now and then by a thread

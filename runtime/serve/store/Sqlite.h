@@ -34,7 +34,7 @@ public:
   /// disk is full, with Usage if the row breaks a constraint, otherwise with
   /// Io.
   StatusOr<bool> step();
-  /// step() for statements that give no rows, and reset().
+  /// Calls step() for a statement without rows, and reset().
   Status run();
   /// Makes the statement ready to be bound and run again. Must follow the last
   /// step(), as a statement in the middle of its rows holds a lock.
@@ -83,7 +83,7 @@ private:
   std::string place_;
 };
 
-/// What a transaction did is undone unless it was committed.
+/// The effects of a transaction are undone unless it was committed.
 class SqliteTransaction {
 public:
   static StatusOr<SqliteTransaction> begin(const SqliteDatabase &database);

@@ -294,7 +294,7 @@ bool Lexer::readNumber() {
     if (mark < source_.size() && (source_[mark] == '-' || source_[mark] == '+'))
       part += source_[mark++];
     if (readDigits(mark, part)) {
-      // from_chars accepts no plus sign.
+      // from_chars does not accept a plus sign.
       std::erase(part, '+');
       digits += part;
       i = mark;

@@ -34,7 +34,7 @@ def generate(target):
     assert lines[-1].done and not lines[0].done, lines
     assert "".join(line.response for line in lines) == answer.response, (lines, answer)
     assert api.generate(model=MODEL, prompt="").done_reason == "load"
-    # All that Ollama documents, of which some has no meaning here.
+    # These are all fields that Ollama documents; some have no meaning here.
     api.generate(model=MODEL, prompt="Hi", raw=True, keep_alive="5m", options={
         **FEW, "num_ctx": 512, "num_keep": 5, "seed": 3, "top_k": 3, "top_p": 0.9, "min_p": 0.1, "typical_p": 1.0,
         "repeat_last_n": 33, "repeat_penalty": 1.2, "presence_penalty": 1.5, "frequency_penalty": 1.0, "stop": ["x"],

@@ -41,7 +41,7 @@ def completions(target):
     assert create(model=MODEL, prompt=[[5, 6, 7], [8]], max_tokens=2).usage.prompt_tokens == 4
     found = create(model=MODEL, prompt="The sky is", max_tokens=3, logprobs=2).choices[0].logprobs
     assert len(found.tokens) == len(found.token_logprobs) == len(found.text_offset), found
-    # One more, where the token that was chosen is none of the two.
+    # There are three if the chosen token is not among the two.
     assert all(len(top) in (2, 3) for top in found.top_logprobs) and found.text_offset[0] == 0, found
 
 
@@ -79,7 +79,7 @@ def chat(target):
     message = create(**LONG).choices[0].message
     for sent in (message, message.model_dump()):
         assert create(model=MODEL, messages=[*MESSAGES, sent, *MESSAGES], max_tokens=1).usage.prompt_tokens > 0
-    # What other servers know and this one has no use for is no error.
+    # Fields of other servers that have no use here are no error.
     create(**CHAT, seed=3, user="u", metadata={"a": "b"}, store=False, service_tier="auto", reasoning_effort="low",
            prompt_cache_key="k", logit_bias={"5": -100}, frequency_penalty=0.1, presence_penalty=0.1, top_p=0.9)
 

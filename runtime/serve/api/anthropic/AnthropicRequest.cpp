@@ -45,8 +45,7 @@ void readBlocks(const std::string &role, const Field &message,
                                                      : ""});
     } else if (type == "tool_result") {
       hasAnswers = true;
-      // Anthropic's clients put answers first. What stands before one stays
-      // there.
+      // Anthropic's clients put answers first. The text before one stays there.
       std::string before;
       if (std::string text = std::exchange(content.text, {}); !text.empty())
         before = fmt::format("[{0}]\n{1}\n[/{0}]\n", role, text);
@@ -81,7 +80,7 @@ void readMessages(const Field &messages, ChatCall &call) {
   }
 }
 
-/// Tools that Anthropic defines and clients run: what their schemas are.
+/// The schemas of tools that Anthropic defines and clients run.
 struct TypedTool {
   std::string_view prefix; ///< Beginning of `type`, which a date follows.
   const char *description, *schema;

@@ -45,7 +45,7 @@ bool endIdleRun(ObjectStore &store, Json &run, const std::string &from,
   return true;
 }
 
-/// Hands what is generated to the record.
+/// Writes generated text to the record.
 class RunRecord::Writer : public ReplyWriter {
 public:
   explicit Writer(std::shared_ptr<RunRecord> record)

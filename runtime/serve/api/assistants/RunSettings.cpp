@@ -163,7 +163,7 @@ Prepared prepareRun(const Backend &backend, const ApiSettings &settings,
           1, int64_t(kMostMessages));
       last && messages.size() > size_t(*last))
     messages.erase(messages.begin(), messages.end() - *last);
-  // What a tool said means nothing without its call.
+  // The answer of a tool has no meaning without its call.
   while (!messages.empty() && messages.front().role == "tool")
     messages.erase(messages.begin());
   // A call that was forced has been made: what follows is the model's choice.

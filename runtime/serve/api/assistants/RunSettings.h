@@ -8,7 +8,7 @@
 
 namespace moert {
 
-/// How long a run may wait for its tools.
+/// Time for which a run may wait for its tools.
 inline constexpr int64_t kSecondsForTools = 600;
 
 /// Reads model, sampling, tools and the format of answers, which assistants and

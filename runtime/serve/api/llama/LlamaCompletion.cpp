@@ -187,7 +187,7 @@ void readCompletion(const Field &body, const ApiSettings &settings,
   generate.format = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
   request.responseFields = body["response_fields"].texts(kMostTools);
-  // No time, or less, is no limit.
+  // A limit of 0 or less means none.
   if (auto most = body["t_max_predict_ms"].integer(INT32_MIN, INT32_MAX);
       most && *most > 0)
     generate.mostDecodeTime = std::chrono::milliseconds(*most);
@@ -200,7 +200,7 @@ void readInfill(const Field &body, CompletionRequest &request) {
   InfillRequest &infill = request.infill.emplace();
   infill.prefix = body["input_prefix"].required().text().value_or("");
   infill.suffix = body["input_suffix"].required().text().value_or("");
-  // What the user has typed at the place is the end of what precedes it.
+  // The text that the user has typed at the place belongs to the prefix.
   infill.prefix += body["prompt"].text().value_or("");
   infill.maxTokens = request.generate.reply.maxTokens;
   for (const Field &item : body["input_extra"].list(kMostPrompts))

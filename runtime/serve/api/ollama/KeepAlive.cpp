@@ -6,7 +6,7 @@
 namespace moert {
 
 namespace {
-/// Longer ones are for ever.
+/// Longer times mean for ever.
 constexpr double kMostSeconds = 1e9;
 
 struct Unit {

@@ -39,7 +39,7 @@ public:
   std::string_view contentType() const override {
     return "application/x-ndjson";
   }
-  // Lines of JSON have no comments.
+  // Lines of JSON have no comments, so that there is no ping.
   std::string ping() const override { return {}; }
 
   Json whole(std::span<const Choice> choices) override {
@@ -194,7 +194,7 @@ void readCommon(const Field &body, const ApiSettings &settings,
   readLogprobs(body, generate);
 }
 
-/// What an answer to a request that only loads the model, or unloads it, is.
+/// Answers a request that only loads the model, or unloads it.
 void answerLoaded(const Exchange &exchange, const std::string &model,
                   bool isChat, bool unloads) {
   Json json = {{"model", model},
@@ -289,7 +289,7 @@ Prepared prepareGenerate(const Backend &backend, const ApiSettings &settings,
     return *error;
   ChatPrompt prompt = std::get<ChatPrompt>(std::move(made));
   if (!request.context.empty()) {
-    // One text has one beginning.
+    // A text has only one beginning.
     std::vector<int32_t> &tokens = prompt.tokens;
     if (!tokens.empty() && tokens.front() == backend.tokenizer().bos())
       tokens.erase(tokens.begin());

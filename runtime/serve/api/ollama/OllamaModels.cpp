@@ -65,7 +65,7 @@ void ollamaRunning(Exchange exchange) {
   for (const auto &backend : exchange.context->host.loaded()) {
     Json json = ollamaModelJson(backend->facts());
     json.erase("modified_at");
-    // Clients read so many years as for ever.
+    // Clients take so many years for ever.
     constexpr std::chrono::hours forEver{int64_t{292} * 365 * 24};
     const auto left =
         exchange.context->host.keptFor(backend->facts().id).value_or(forEver);

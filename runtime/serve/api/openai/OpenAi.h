@@ -23,7 +23,7 @@ void completeText(Exchange exchange);
 /// calls are those of functions in its answer (readOpenAiFunctions).
 bool readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call);
-/// Messages in OpenAI's form.
+/// Reads messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
 /// Whether a tool, or a choice of one, is of a type that servers or clients run
 /// by themselves: "web_search", "tool_search". Such tools are not offered.
@@ -39,7 +39,7 @@ void readOpenAiTool(const Field &tool, bool isFlat, ChatCall &call);
 /// Returns whether the request has them: its answer calls one at most, in their
 /// form. Before readOpenAiTools().
 bool readOpenAiFunctions(const Field &body, ChatCall &call);
-/// `tools`, `tool_choice` and `parallel_tool_calls`.
+/// Reads `tools`, `tool_choice` and `parallel_tool_calls`.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 
 /// The grammar of `response_format`, or of what other servers take in its
@@ -53,7 +53,7 @@ nlohmann::ordered_json usageJson(const ReplyFacts &facts,
                                  std::span<const Choice> choices);
 /// Returns the times in milliseconds, in the form of llama-server.
 nlohmann::ordered_json timingsJson(const GenerationStats &stats);
-/// How much of a prompt is evaluated, as llama-server reports it.
+/// Returns the evaluated part of a prompt in the form of llama-server.
 nlohmann::ordered_json progressJson(const Choice &choice, int32_t promptDone);
 /// The tokens of a text with their probabilities, as chat completions have
 /// them.
@@ -61,12 +61,12 @@ nlohmann::ordered_json logprobsJson(const Tokenizer &tokenizer,
                                     std::span<const TokenLogprob> logprobs);
 /// A logarithm that JSON can hold.
 double finiteLogprob(float logprob);
-/// "stop", "length" or "tool_calls".
+/// Returns "stop", "length" or "tool_calls".
 const char *finishName(Choice::Finish finish);
 
-/// How many tokens were generated in all.
+/// Returns the number of all generated tokens.
 int32_t generatedTokens(std::span<const Choice> choices);
-/// How many tokens of the prompts came from the cache.
+/// Returns the number of prompt tokens that came from the cache.
 int32_t cachedTokens(const ReplyFacts &facts, std::span<const Choice> choices);
 
 } // namespace moert

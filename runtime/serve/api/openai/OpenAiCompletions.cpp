@@ -174,7 +174,8 @@ private:
     for (auto [other, logprob] : entry.top)
       top[std::string(facts_.tokenizer->tokenBytes(other))] =
           finiteLogprob(logprob);
-    // One more than was asked for, if it is not among them.
+    // The chosen token is added to those that were asked for, if it is not
+    // among them.
     top.emplace(token, finiteLogprob(entry.logprob));
     lists.top.push_back(std::move(top));
     lists.offsets.push_back(offset);
@@ -193,7 +194,8 @@ void readText(const Field &body, const ApiSettings &settings,
   request.prompts = readPrompts(body["prompt"].required());
   readSampling(body, settings, generate);
   generate.reply.stops = readStops(body["stop"]);
-  // OpenAI's default is 16, which nobody who has an engine of their own wants.
+  // The default of OpenAI is 16, which is too short for users of their own
+  // engine.
   generate.reply.maxTokens = readMostTokens(body, {"n_predict", "max_tokens"});
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));

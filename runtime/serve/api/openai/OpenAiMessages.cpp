@@ -127,7 +127,7 @@ ToolChoice::Kind choiceKind(const Field &word) {
                               : Kind::Auto;
 }
 
-/// Leaves those of the call's tools that the choice lists.
+/// Removes the tools that the choice does not list.
 void readAllowedTools(const Field &choice, bool isFlat, ChatCall &call) {
   Field allowed = choice["allowed_tools"] ? choice["allowed_tools"] : choice;
   call.choice.kind = choiceKind(allowed["mode"]);
@@ -196,7 +196,7 @@ void readToolOf(const Field &item, bool isFlat, const std::string &space,
     for (const Field &inner : item["tools"].list(kMostTools)) {
       const size_t count = call.tools.size();
       readToolOf(inner, isFlat, name, call);
-      // What is said of all of them is said once.
+      // A note about all tools is given only once.
       if (call.tools.size() > count && !about.empty())
         call.tools[count].description =
             fmt::format("{}: {}\n\n{}", name, std::exchange(about, {}),

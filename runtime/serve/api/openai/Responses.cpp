@@ -65,7 +65,7 @@ void keep(const ApiSettings &settings, const std::string &client, Json response,
   object.body = jsonText({{"response", std::move(response)},
                           {"messages", std::move(messages)},
                           {"input", input}});
-  // Room first: an old response makes place for a new one.
+  // Makes room first: an old response makes place for a new one.
   size_t entries = settings.keptResponses;
   if (object.body.size() > settings.keptResponseBytes || entries == 0)
     return;
@@ -113,7 +113,7 @@ std::optional<ResponseRequest> readRequest(Exchange &exchange) {
   return request;
 }
 
-/// Instructions are of this answer alone.
+/// Instructions belong to this answer alone.
 void addInstructions(ResponseRequest &request) {
   if (const Json &text = request.echoed["instructions"]; text.is_string())
     addInstructions(request.call, text.get_ref<const std::string &>());

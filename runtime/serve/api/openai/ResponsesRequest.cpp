@@ -38,7 +38,7 @@ public:
       item.fail("names an item of another response: send the item itself, or "
                 "previous_response_id");
     else if (type.ends_with("compaction"))
-      // Encrypted by another server.
+      // Another server has encrypted it.
       item["type"].note("is skipped: it cannot be read");
     else if (item["call_id"] && type.ends_with("_output"))
       readOutput(item);
@@ -179,7 +179,7 @@ void readResponse(const Field &body, const ApiSettings &settings,
   GenerateCall &generate = call.generate;
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
-  // First: calls of the input are named as the tools are offered.
+  // The tools are read first, because calls of the input are named like them.
   readOpenAiTools(body, call, /*isFlat=*/true);
   Field input = body["input"].required();
   if (input)

@@ -21,7 +21,7 @@ public:
     const Choice &choice = choices[0];
     if (!choice.reasoning.empty())
       output_.push_back(reasoningItem(choice.reasoning, output_.size()));
-    // What was being written when the answer was cut is the last item.
+    // The item that was open when the answer was cut is the last one.
     const char *last = endOf(choice);
     if (!choice.text.empty() || choice.calls.empty())
       output_.push_back(messageItem(choice.text, choice.logprobs,
