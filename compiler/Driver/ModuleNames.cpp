@@ -64,7 +64,7 @@ constexpr Leaf kOfLayers[] = {
 struct Spelling {
   std::string_view architecture, module, own;
 };
-/// The first that fits decides.
+/// The first entry that fits decides.
 constexpr Spelling kSpellings[] = {
     {"llama", "mlp.gate", "block_sparse_moe.gate"},
     {"llama", "mlp.experts", "block_sparse_moe.experts"},
@@ -169,7 +169,7 @@ struct ClassEnd {
   std::string_view end;
   ModuleKind kind;
 };
-/// The first that fits decides.
+/// The first entry that fits decides.
 constexpr ClassEnd kClassEnds[] = {
     {"RotaryEmbedding", ModuleKind::Rope},
     {"Embedding", ModuleKind::Embedding},

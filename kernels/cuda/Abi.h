@@ -55,13 +55,13 @@ struct Step {
   u32 tickets[kTickets];
 };
 
-/// moek::WeightView; strides in bytes.
+/// The device form of moek::WeightView; strides in bytes.
 struct Matrix {
   const u8 *data;
   i64 rows, cols, outerStride, rowStride;
 };
 
-/// moek::KvView.
+/// The device form of moek::KvView.
 struct Kv {
   u8 *data;
   i64 width, rowStride;

@@ -118,8 +118,8 @@ CallWriter::write(const std::vector<ProbeCall> &calls) const {
   return written;
 }
 
-/// What the model says, of the text after the question: without the header
-/// that stands before its answers, and up to the end of its turn.
+/// Returns the model's words from the text after the question: without the
+/// header in front of its answers, and up to the end of its turn.
 std::string CallWriter::said(std::string_view tail) const {
   tail = tail.substr(0, tail.find("zqresult"));
   // Some templates write more behind the last message, whatever it is.

@@ -30,7 +30,7 @@ ProbeCall textCall(size_t index);
 ProbeCall typedCall();
 std::vector<Tool> probeTools(const std::vector<ProbeCall> &calls);
 
-/// One rendering of calls: what the model says of them.
+/// The part of a rendered text in which the model writes calls.
 struct WrittenCalls {
   std::vector<ProbeCall> calls;
   std::vector<std::string> ids;

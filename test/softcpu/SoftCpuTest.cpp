@@ -234,7 +234,7 @@ TEST_F(SoftCpuTest, FlagsThatAnInstructionKeepsOrReads) {
   EXPECT_EQ(flags & (kCarry | kOverflow), kCarry | kOverflow);
   EXPECT_EQ(run(&moeAddCarry, 5, 7, &flags), 13u); // adc reads the carry flag.
   EXPECT_EQ(flags & kCarry, 0u);
-  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // not leaves all flags.
+  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // This leaves all flags.
   EXPECT_EQ(flags & (kCarry | kZero), kCarry | kZero);
 }
 

@@ -268,7 +268,7 @@ TYPED_TEST(StoredConversationTest, IsWrittenWhileOthersGenerate) {
   this->begin();
   std::atomic<bool> stop = false;
   std::atomic<int> running = 0;
-  // Two texts by turns: one of them runs at any time.
+  // Two texts alternate, so that one of them runs at any time.
   std::function<void(int)> next = [&](int i) {
     GenerationRequest request = this->greedy(this->textOf(uint32_t(i), 6), 12);
     ++running;
