@@ -19,7 +19,7 @@ config.excludes = ["kernels", "support", "bench"]
 config.test_source_root = config.source_dir + "/test"
 config.test_exec_root = config.build_dir + "/test"
 
-# What this machine runs, for tests of plans for it or for another.
+# The instruction sets of this machine, for tests of plans for it or for another one.
 try:
     flags = set(open("/proc/cpuinfo").read().split())
 except OSError:
@@ -195,7 +195,7 @@ if browser.find():
 if os.path.exists(config.build_dir + "/lib/libmoert.so") and not config.sanitized:
     config.available_features.add("shared-library")
 
-# What is preloaded does not go together with a sanitizer's runtime.
+# Preloaded libraries do not work together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")
 

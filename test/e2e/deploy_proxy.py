@@ -187,7 +187,7 @@ def check_full(proxy, replicas, keys):
     def outcomes_of(count):
         requests = [Request(proxy.port, keys[0][0], False, tokens=480) for _ in range(count)]
         return collections.Counter(request.finish() for request in requests)
-    # Each takes two at least, and three at most.
+    # Each replica takes at least two and at most three.
     for _ in range(5):
         outcomes = outcomes_of(4)
         assert outcomes == {"whole": 4}, outcomes

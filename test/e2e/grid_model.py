@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from gguf_file import FORMATS, GgufFile, Tensor
 
-# Formats, and the root mean square of a random weight divided by d.
+# Formats that a tensor may have, and the root mean square of a random weight divided by d.
 AMONG = {"Q3_K": [("IQ3_S", 150), ("IQ3_XXS", 140)],
          "Q2_K": [("IQ2_XXS", 60), ("IQ2_XS", 60), ("IQ2_S", 60), ("IQ1_S", 8), ("IQ1_M", 8)]}
 

@@ -54,12 +54,12 @@ run("-p", "x", "-c", "64")
 assert len(kept()) == 2
 # The kept plans are small, because the model is on the disk only once.
 assert all(plan["bytes"] < os.path.getsize(MODEL) / 4 for plan in kept()), kept()
-# No wish is a wish for all contexts that fit; what follows fits it as well.
+# Without a context, all contexts that fit count; later requests fit as well.
 run("-p", "x", compiles=True)
 run("-p", "x")
 for words in (["-p", "x", "-c", "100"], ["-p", LONG]):
     run(*words)
-# Options of compiling are part of what is kept, in any order.
+# Options of compiling are part of a kept plan's key, in any order.
 run("-p", "x", "--kv-type", "q8_0", "--ubatch", "64", compiles=True)
 run("-p", "x", "--ubatch", "64", "--kv-type", "q8_0")
 assert len(kept()) == 4 and any("q8_0" in plan["options"] for plan in kept()), kept()

@@ -30,7 +30,7 @@ def faults(text):
         output = WRITES.search(line)
         if output:
             named.pop(output.group(1), None)
-        # Plans for GPUs are refused for want of a GPU first.
+        # Plans for GPUs are refused first because there is no GPU.
         if target and output and target.group(1) != "native" and "+" not in target.group(1):
             named[output.group(1)] = target.group(1)
         for plan in RUNS.findall(line):

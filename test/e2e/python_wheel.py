@@ -263,7 +263,7 @@ def check_errors(moert, plan):
     expect(moert.UsageError, "context", lambda: engine.generate([5] * 5000))
     expect(moert.UnsupportedError, "chat template", lambda: engine.chat(CONVERSATION))
     expect(moert.UsageError, "pooling", lambda: engine.embed(["a"], pooling="sum"))
-    # Closing ends what runs; what waits for it hears of it.
+    # Closing ends running generations, and waiting ones get an error.
     running = [engine.stream("And", max_tokens=-1, ignore_eos=True) for _ in range(2)]
     session = engine.session()
     engine.close()

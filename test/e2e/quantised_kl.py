@@ -204,7 +204,7 @@ class Result:
         return max(MOST_KL, RATIO * (self.int8 or LARGER.get(self.name, 0)))
 
     def fine(self):
-        # NaN is not.
+        # False for NaN.
         return all(self.kl[mode].mean() <= self.bound() for mode in MODES) and (self.error is None or self.error <= 1e-4)
 
     def row(self):

@@ -95,7 +95,7 @@ def main():
                    check=True, stdout=subprocess.DEVNULL)
     shutil.unpack_archive(glob.glob(options.work + "/*.whl")[0], site, "zip")
     sys.path[:0] = [site, os.path.join(SOURCE, "tools/python/examples")]
-    # Replicas find the packages by this.
+    # Replicas find the packages through this variable.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
     # A slow machine takes longer than Ray waits for its own parts.
     for check in ("READY", "HEALTH"):

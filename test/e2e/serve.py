@@ -34,7 +34,7 @@ class Server:
             self.lines.append(line)
             if line.startswith("serving "):
                 self.base = line.split(" at ")[1].strip()
-                # Who writes to a full pipe waits.
+                # A program that writes to a full pipe waits.
                 self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
                 self.reader.start()
                 return

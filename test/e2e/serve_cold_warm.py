@@ -60,7 +60,7 @@ def main():
         cold, count, _ = ask(server, next(unused), text)
         assert count == 0, count
         key = next(unused)
-        # Beginnings of the text, and what goes on otherwise, in any order.
+        # Prefixes of the text, with other continuations, in any order.
         for _ in range(3):
             cut = draw.randint(17, len(text))
             ask(server, key, text[:cut] + [draw.randrange(300, 1000) for _ in range(draw.randint(0, 20))])

@@ -116,7 +116,7 @@ def check_kept(page):
     page.press("Enter")
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
     assert page.active() == "Numbers"
-    # Another tab is told of changes.
+    # Another tab gets a message about changes.
     page.run("window.told = []; new BroadcastChannel('moert').onmessage = ({ data }) => told.push(data)")
     page.new_chat()
     page.say("Tell")
@@ -221,7 +221,7 @@ def check_errors(page, server):
     server.replies["Too long."] = [Refuse(400, "the prompt has 5000 tokens, and the context 4096", "context_length_exceeded")]
     page.say("Too long.")
     assert "Start a new chat" in page.texts(".error")[0]
-    # What was not answered is sent once more, in one message with the next.
+    # An unanswered message is sent once more, in one message with the next.
     server.replies["Too long.\n\nBusy."] = [[Refuse(503, "the queue is full", headers={"Retry-After": "2"})], ["At last."]]
     page.say("Busy.")
     assert "the queue is full" in page.texts(".error")[1]

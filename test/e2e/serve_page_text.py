@@ -192,7 +192,7 @@ def check_layout(page, server, shots):
     assert page.wide(SCROLLED) == [] and page.faint(TEXTS) == [], page.faint(TEXTS)
     page.load(PHONE, "dark")
     assert page.run("getComputedStyle(document.body).backgroundColor") == grounds["light"]
-    # On a phone the list is a drawer.
+    # On a phone, the list opens like a drawer.
     page.click("Conversations")
     assert page.active() == "new-chat" and page.run("document.getElementById('main').inert")
     page.press("Escape")

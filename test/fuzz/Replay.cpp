@@ -34,14 +34,14 @@ namespace {
 /// Processor time that an input may take: machines may be busy with other
 /// things.
 constexpr time_t kMostSeconds = 20;
-/// Memory that the process may have of its own.
+/// Limit for the private memory of the process.
 constexpr rlim_t kMostMemory = rlim_t(384) << 20;
 constexpr size_t kMostBytes = 1 << 16;
 
 std::string current; ///< The input that runs now.
 std::string failed;  ///< File for an input that fails.
 
-/// Only calls what a signal handler may.
+/// Calls only functions that a signal handler may call.
 void keepInput() {
   const int file =
       ::open(failed.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -63,7 +63,8 @@ void limitTime(time_t seconds) {
   ::setitimer(ITIMER_PROF, &limit, nullptr);
 }
 
-/// What takes too much memory ends the process, even if it catches bad_alloc.
+/// Ends the process when it takes too much memory, even if it catches
+/// bad_alloc.
 void limitMemory() {
   const rlimit limit = {kMostMemory, kMostMemory};
   ::setrlimit(RLIMIT_DATA, &limit);
@@ -82,7 +83,7 @@ void runOne(std::string input) {
   limitTime(0);
 }
 
-/// Changes inputs: bits, bytes, numbers, pieces of its own and of others.
+/// Changes inputs: bits, bytes, numbers, pieces of the input and of others.
 class Changer {
 public:
   Changer(const std::vector<std::string> &corpus, uint32_t seed)
@@ -155,7 +156,7 @@ private:
     }
   }
 
-  /// Repeats what follows a comma up to the next one.
+  /// Repeats the text between a comma and the next one.
   void repeat(std::string &text, size_t at) {
     const size_t begin = text.find(',', at);
     if (begin == text.npos)

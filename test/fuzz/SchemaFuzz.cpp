@@ -12,7 +12,7 @@ using moefuzz::require;
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// Requests are nested less.
+/// Requests nest less deeply.
 bool isDeep(std::string_view text) {
   constexpr int kMostNesting = 120;
   int depth = 0, most = 0;

@@ -30,7 +30,8 @@ const std::vector<Tool> &tools() {
   return tools;
 }
 
-/// Events with neighbours of one kind joined, so that cuts do not show.
+/// Returns events, with neighbours of one kind joined, so that cuts do not
+/// show.
 std::vector<ToolEvent> parse(const ToolFormat &format, std::string_view text,
                              size_t piece) {
   const std::vector<ToolFormat> formats = {format};

@@ -65,7 +65,7 @@ TEST_P(AvxVnniTest, HasTheBitsOfAvx2) {
   ASSERT_EQ(twin->panelTokens, gemm.panelTokens);
   int64_t block = formatInfo(gemm.format).blockElements;
   uint32_t seed = 1;
-  // Streams, panels of 512 columns and what is left after them.
+  // Columns for streams, for panels of 512 columns and for the rest after them.
   for (int64_t cols : {block, 768 / block * block, int64_t(2304)})
     for (int64_t rows : {1, 19, 40})
       for (int64_t tokens : {1, 2, 3, 4, 7, 8, 9, 13, 30}) {

@@ -293,7 +293,7 @@ struct Delta {
     for (int64_t t = 0; t < step.tokens; ++t) {
       for (int64_t h = 0; h < s.heads; ++h)
         gates.at(t, h) = 1 / (1 + std::exp(random.normal(3)));
-      // Some forget nothing, some almost everything.
+      // Some heads forget nothing, some almost everything.
       for (int64_t i = 0; i < s.heads * s.decays(); ++i)
         gates.at(t, s.heads + i) =
             std::exp(-std::exp(random.normal(i % 2 ? 1 : 5)));

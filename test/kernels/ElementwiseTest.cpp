@@ -500,7 +500,7 @@ TEST_P(ExpertsCombineTest, SliceIgnoresOtherExperts) {
   }
 }
 
-// Whole shares and a tail, of bytes per token and of fixed ones.
+// Whole shares and a tail, with bytes per token and with fixed bytes.
 TEST_P(CopyTest, BytesAreKept) {
   for (int32_t tokens : {1, 3, 41}) {
     SCOPED_TRACE(tokens);

@@ -20,7 +20,7 @@ using namespace moek;
 using namespace moek::test;
 
 namespace moek {
-/// GoogleTest's output of a parameter.
+/// Prints a parameter for GoogleTest.
 void PrintTo(const GemmInfo &info, std::ostream *os) { *os << info.name; }
 } // namespace moek
 
@@ -92,7 +92,7 @@ protected:
       for (int64_t r = 0; r < rows; ++r) {
         GemmProblem::Expected want = problem.expected(r, t);
         double error = std::abs(double(out.at(r, t)) - want.value);
-        // Written such that NaN counts as worst.
+        // The comparison makes NaN the worst.
         double ratio = error <= 1e300 ? error / want.tolerance : 1e300;
         if (ratio > worst) {
           worst = ratio;

@@ -364,7 +364,7 @@ TEST_P(ClampedMulTest, WithinLimits) {
   }
 }
 
-// Limits that SiTU approaches: gates' near, ups' far and near.
+// The limits of SiTU: near ones for gates, far and near ones for ups.
 TEST_P(ClampedMulTest, WithinSoftLimits) {
   for (float soft : {25.0f, 0.5f}) {
     Random random(5);

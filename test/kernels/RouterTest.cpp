@@ -218,7 +218,7 @@ TEST_P(RouterTest, ASparseMixerWeighsAgainstWhatIsNear) {
   EXPECT_NEAR(c.weights[0], 1 / total(logits[2], {2, 4, 0}), 1e-6);
   EXPECT_NEAR(c.weights[1], 1 / total(logits[4], {4, 0}), 1e-6);
   EXPECT_NEAR(c.weights[2], 1 / total(logits[0], {0}), 1e-6);
-  // Below 0 all is measured by its own size.
+  // Below 0, every logit is compared with a part of its own size.
   c = route(GetParam(), {.experts = 3, .topK = 1, .scoring = kSparseMixer},
             {-2, -2.01f, -2.1f});
   EXPECT_NEAR(c.weights[0], 1 / (1 + std::exp(-0.01)), 1e-6);

@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from page import blocks_of
 
 README_LINES, LINE, PICTURE = 150, 160, 200 * 1000
-# Made by compilers and people; not of the project.
+# Folders and files that compilers and people make; they are not part of the project.
 LEFT_OUT = re.compile(r"(\.|build).*|__pycache__")
 
 
@@ -103,7 +103,7 @@ class Documents:
                     self.fail(page, number, f"names `{span}`, and no file is called so")
                 if not re.fullmatch(r"[\w.+*-]+(/[\w.+*-]*)+", span) or "*" in span or span.startswith(("build/", "build-")):
                     continue
-                # NAME stands for what the reader adds; its folder is there.
+                # NAME stands for a word that the reader adds; its folder must exist.
                 if "NAME" in span:
                     span = os.path.dirname(span)
                 if not self.exists(span) and not self.exists(os.path.join(here, span)):
@@ -146,7 +146,7 @@ class Documents:
                 self.fail(page, blocks_of(text)[0].line, f"has commands that no test in test/readme runs: add one with page.py {page}")
 
 
-# Pages that a test compares with what makes them.
+# Pages that a test compares with the output of their generator.
 GENERATED = {"tools/moec.md", "tools/moert.md"}
 
 

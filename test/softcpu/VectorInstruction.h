@@ -25,7 +25,7 @@ Address addressOf(const ZydisDecodedOperand &operand, uint64_t next);
 struct VectorInstruction {
   using Execute = void (*)(const VectorInstruction &, Registers &);
 
-  /// Where the last source is.
+  /// Place of the last source.
   enum class Source : uint8_t {
     Register,
     Memory,       ///< All of the operand in memory is read.

@@ -164,7 +164,7 @@ TEST_F(ClockTest, WhatWasTouchedBeforeComesFromL2) {
   EXPECT_EQ(beyond(second), 0u);
 }
 
-// Some blocks of a grid stand for all, and what they read is extrapolated.
+// Some blocks of a grid stand for all, and their reads are extrapolated.
 TEST_F(ClockTest, PartOfAGridPredictsTheWhole) {
   uint64_t x = words(4 * kWords), out = zeros(1 << 20);
   LaunchTime whole = time("stream", 1024, 128, x, out, 4 * kWords);

@@ -53,7 +53,7 @@ struct Mbarrier {
   std::vector<BulkCopy> landed;
 };
 
-/// What a cluster's warps have brought to one phase of barrier.cluster.
+/// Clocks that a cluster's warps have brought to one phase of barrier.cluster.
 struct ClusterPhase {
   uint64_t number = 0;
   std::vector<SharedMemory::Clocks> known; ///< Clocks of each block's warps.

@@ -16,7 +16,7 @@ class ClusterTest : public PtxTest {
 protected:
   static constexpr int kBlocks = 8, kSize = 4, kThreads = 64, kRounds = 5;
 
-  /// Faults are put in by replacing `from`.
+  /// Tests put faults in by replacing `from`.
   static std::string text(const std::string &from = "",
                           const std::string &to = "") {
     std::string ptx = R"(.version 8.0
@@ -309,7 +309,8 @@ protected:
   const GpuModel &model = *findGpuModel("H100");
 };
 
-// L2 delivers what a cluster shares once, and each block's port all of it.
+// L2 delivers the bytes that a cluster shares once, and each block's port all
+// of them.
 TEST_F(ClusterClockTest, WhatBlocksShareComesFromL2Once) {
   constexpr double kBytes = 32768;
   double l2 = model.l2Bytes * kClockConstants.l2Efficiency *

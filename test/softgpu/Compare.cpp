@@ -31,7 +31,7 @@ static constexpr struct {
                     {"num", kLess | kEqual | kGreater},
                     {"nan", kUnordered}};
 
-// ... and how the result is combined with a predicate c.
+// Bits for the combination of the result with a predicate c.
 static constexpr uint8_t kBool = 0x70, kAndC = 0x10, kOrC = 0x20, kXorC = 0x30,
                          kNotC = 0x40, kFtz = 0x80;
 

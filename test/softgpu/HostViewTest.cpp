@@ -1,4 +1,5 @@
-// What a kernel and the host see of each other's writes to mapped memory.
+// A kernel and the host see each other's writes to mapped memory only under
+// certain conditions.
 
 #include "test/softgpu/PtxTest.h"
 

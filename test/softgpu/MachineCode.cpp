@@ -250,7 +250,8 @@ MachineOp Translator::translate(const Op &op, Text text) const {
     int columns = 8 * op.count;
     m.interval = uint16_t(
         std::max(1.0, kRows * columns * kDepth / (gpu_.halfMacs / 4) + 0.5));
-    // B for all four warps once; A from a descriptor for each its rows.
+    // Matrix B is read once for all four warps, A from a descriptor by each
+    // warp for its rows.
     bool isShared = op.sources == 3;
     m.operandBytes =
         uint16_t(2 * kDepth * (columns / kWarps + (isShared ? kRows : 0)));

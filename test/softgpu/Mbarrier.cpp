@@ -272,7 +272,7 @@ static void copyBulk(Warp &warp, const Op &op, Mask mask) {
       if (block.warps.size() > size_t(SharedMemory::kProxyWarp))
         report(warp, op, lane, FindingKind::LaunchLimit,
                "copies to a block of 32 warps, which is not supported");
-      // What the warp knows of the warps there.
+      // Clocks of the warps there, as far as the warp knows them.
       SharedMemory::Clocks clocks = warp.clocksOf(rank);
       clocks[SharedMemory::kProxyWarp] = ++block.copies;
       SharedMemory::Who proxy{SharedMemory::kProxyWarp, 0, clocks, warp.fences,

@@ -406,7 +406,7 @@ void Multiprocessor::meet(int warp, Cycle now) {
     wake(each, now + gpu_.latency.arithmetic);
 }
 
-/// Wakes those who wait for a phase that is complete now.
+/// Wakes the warps that wait for a phase that is complete now.
 void Multiprocessor::count(ReplayPhase &phase, bool isComplete, Cycle ready) {
   phase.ready = std::max(phase.ready, ready);
   if (!isComplete || phase.isComplete)

@@ -27,7 +27,7 @@ struct ReplayInput {
   int resident = 1; ///< Number of blocks that run at a time.
   /// Rates of this multiprocessor in bytes per cycle.
   double l2Bytes = 0, dramBytes = 0;
-  /// Stalls of at least so many cycles of the last block are kept; 0: none.
+  /// Stalls of the last block from so many cycles on are kept; 0: none.
   int leastStall = 0;
 };
 

@@ -273,7 +273,7 @@ private:
       place[size_t(wanted_[i])] = int(i);
     for (int block : wanted_)
       ++below[size_t(above_[size_t(block)])];
-    // Blocks that only end have turn 0: no barrier waits for them.
+    // Blocks that only end have turn 0, because no barrier waits for them.
     uint32_t turn = 1;
     auto isLater = [&](int a, int b) {
       return place[size_t(a)] > place[size_t(b)];

@@ -21,7 +21,7 @@ namespace softgpu {
 
 struct Block;
 
-/// What a recorded op of a warp did. All zero: its guard was false.
+/// Result of a recorded op of a warp. All zero: its guard was false.
 struct Access {
   // Global memory, in sectors of 32 bytes; of cp.async also `wavefronts`.
   uint16_t sectors = 0;
@@ -125,7 +125,7 @@ public:
   void beginBlock(const Block &block);
   void endBlock(const Block &block);
 
-  /// Around the execution of an op by some lanes of a warp.
+  /// Called before and after the execution of an op by some lanes of a warp.
   void beginOp(const Warp &warp, uint32_t pc);
   void endOp(Warp &warp, uint32_t pc, Mask mask);
   /// A request of global memory by the op between beginOp() and endOp().

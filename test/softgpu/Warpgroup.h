@@ -16,7 +16,7 @@
 
 namespace softgpu {
 
-/// What a warp knows of its products. Empty in kernels without wgmma.
+/// A warp's products. Empty in kernels without wgmma.
 struct WarpgroupState {
   /// For a register (index Place / kUnit): the last groups of products that
   /// read and wrote it.

@@ -83,7 +83,7 @@ public:
   moert::Status enqueue(uint32_t phase, const moek::Step &step,
                         const moert::StepControl &control) override {
     forget();
-    // Assembled elsewhere, as a GPU's block is in pinned memory.
+    // The block is assembled elsewhere, as a GPU's block is in pinned memory.
     std::vector<std::byte> staged(room_.bytes());
     auto address = reinterpret_cast<uintptr_t>(block_.data());
     uint64_t bytes = moert::writeStepBlock(step, room_, staged.data(), address);

@@ -41,7 +41,7 @@ private:
   uint64_t state_;
 };
 
-/// What the numbers of a format's blocks are, for weights of deviation 1.
+/// Parameters of a format's blocks, for weights of deviation 1.
 struct Scales {
   double d = 1;      ///< Factor of the codes.
   double offset = 0; ///< The format's m or dmin, which makes the mean 0.

@@ -32,7 +32,8 @@ std::vector<std::string> controlsOf(const std::string &source) {
   return {found.begin(), found.end()};
 }
 
-/// What a template writes of a question and a message of the assistant.
+/// Returns the text that a template writes for a question and a message of the
+/// assistant.
 std::string written(const std::string &source, const Json &message) {
   const Json messages = {{{"role", "user"}, {"content", "zq"}}, message};
   Json variables = {{"messages", messages}};
@@ -51,7 +52,8 @@ std::string written(const std::string &source, const Json &message) {
   return text ? *text : std::string();
 }
 
-/// What a template writes behind an answer: the token that ends a turn.
+/// Returns the text that a template writes behind an answer: the token that
+/// ends a turn.
 std::string endOf(const std::string &source) {
   const std::string text =
       written(source, {{"role", "assistant"}, {"content", "zqanswer"}});
@@ -69,7 +71,7 @@ std::string endOf(const std::string &source) {
       end = atom;
       break;
     }
-  // What stands behind a reasoning, or before a call, does not end a turn.
+  // The text behind reasoning, or in front of a call, does not end a turn.
   const std::string thought =
       written(source, {{"role", "assistant"},
                        {"content", "zqanswer"},
@@ -134,7 +136,7 @@ void show(const std::string &path) {
   for (Turn turn : turns(trip.speech().reasons(), true, true)) {
     if (trip.speech().calls.empty() && !turn.calls.empty())
       continue;
-    // Without marks around it, a call is all that a model says.
+    // Without marks around it, a call must be the whole reply.
     if (!turn.calls.empty() && trip.speech().calls.front().isBare &&
         (turn.calls.size() > 1 || !turn.content.empty()))
       continue;

@@ -134,7 +134,7 @@ def check_editing(checks, plan):
     assert checks.last_said(chat) == "the good earth", checks.last_said(chat)
     chat.say("été" + LEFT * 2 + BACKSPACE + "É")
     assert checks.last_said(chat) == "Été", checks.last_said(chat)
-    # History, with what was said and commanded before.
+    # The history has the messages and commands from before.
     chat.say("and God said")
     chat.say(UP + " unto him")
     assert checks.last_said(chat) == "and God said unto him", checks.last_said(chat)
@@ -248,7 +248,7 @@ def check_interrupts(checks, plan):
     shown = chat.wait_for_prompt()
     assert "taken back" in shown, shown
     assert chat.end() == 0
-    # What is typed during an answer waits for its end, line by line.
+    # Lines typed during an answer wait for its end, one by one.
     chat = checks.chat(plan, "-n", "30")
     chat.type("In the beginning God created the heaven\r")
     chat.wait(r"created the heaven\r\n.*\w")

@@ -78,7 +78,7 @@ class Strings:
             for begin, end in spans:
                 file.seek(begin)
                 file.write((HOSTILE * (1 + (end - begin) // len(HOSTILE)))[:end - begin - 2])
-                # Each ends in another number: moec assemble keeps equal strings once.
+                # Each string ends in another number, because moec assemble keeps equal strings once.
                 file.write(b"%02d" % self.spans.index((begin, end)))
 
     def restore(self, spans):

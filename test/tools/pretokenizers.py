@@ -61,7 +61,7 @@ def random_texts(count, seed=1):
     return [random_text(rng, script) for script in SCRIPTS for _ in range(count)]
 
 
-# Approximations of llama.cpp, by the views of a text for which it is right.
+# Parts of a text that llama.cpp approximates correctly.
 def without(text, *categories):
     return "".join(c for c in text if unicodedata.category(c) not in categories)
 

@@ -1,4 +1,4 @@
-// Anthropic's interface: what goes over the wire.
+// Requests and answers of Anthropic's interface.
 #include "ApiTestSupport.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ TEST_F(ApiTest, ABillingHeaderDoesNotStandInFrontOfThePrompt) {
     EXPECT_EQ(asked().promptText,
               "<system>You are kind; a=b.<user>Hi<assistant>");
   }
-  // Elsewhere it is text.
+  // In other places the header is text.
   post("/v1/messages", messageBody({{"system", "Say " + begin + "1;"}}));
   EXPECT_EQ(asked().promptText,
             "<system>Say " + begin + "1;<user>Hi<assistant>");

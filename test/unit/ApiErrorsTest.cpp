@@ -1,4 +1,4 @@
-// What is wrong with a request, and where: for every interface.
+// Errors of requests name the fault and its place, in every interface.
 #include "ApiTestSupport.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What one request may take before it is evaluated: memory and time.
+// Memory and time of a request are limited before it is evaluated.
 #include "ApiTestSupport.h"
 #include "runtime/base/JsonPlace.h"
 

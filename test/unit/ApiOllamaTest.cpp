@@ -1,4 +1,4 @@
-// Ollama's interface: what goes over the wire.
+// Requests and answers of Ollama's interface.
 #include "ApiTestSupport.h"
 
 #include <gmock/gmock.h>
@@ -143,7 +143,7 @@ TEST_F(ApiTest, WhatOllamasClientsAskBeforeTheyChat) {
     EXPECT_EQ(post("/api/generate", {{"model", "tiny"}, {"keep_alive", keep}})
                   ->json()["done_reason"],
               "load");
-  // Only what is served is there; another model would have to be fetched.
+  // Only served models exist; another one would have to be downloaded.
   for (const char *name : {"tiny", "tiny:latest"})
     EXPECT_EQ(post("/api/pull", {{"model", name}})->events().back()["status"],
               "success");
@@ -240,7 +240,7 @@ TEST_F(ApiTest, OllamaLogprobs) {
   EXPECT_EQ(post("/api/generate", options)->json()["logprobs"].size(), 5u);
 }
 
-// What one answer gives as its context comes before the next prompt.
+// The context of an answer comes before the next prompt.
 TEST_F(ApiTest, OllamaContext) {
   Json body = {{"model", "tiny"}, {"prompt", "Hi"}, {"stream", false}};
   Json context = post("/api/generate", body)->json()["context"];

@@ -1,4 +1,4 @@
-// OpenAI's interface: what goes over the wire.
+// Requests and answers of OpenAI's interface.
 #include "ApiTestSupport.h"
 
 #include <gmock/gmock.h>

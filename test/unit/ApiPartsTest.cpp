@@ -1,4 +1,4 @@
-// What clients put into messages: parts of all types, in all interfaces.
+// Messages have parts of all types that clients send, in all interfaces.
 #include "ApiTestSupport.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/TokenTrie.h"
@@ -277,7 +277,7 @@ TEST_F(ApiTest, WhatATemplateRaisesNamesTheMessage) {
   EXPECT_THAT(answer->body, HasSubstr("messages[1]: the chat template"));
 }
 
-/// Tools as Codex sends them.
+/// Tools in the form of Codex.
 const Json kCodexTools = Json::parse(R"([
   {"type": "function", "name": "exec", "parameters": {"type": "object",
    "properties": {"cmd": {"type": "string"}}}},
@@ -321,7 +321,7 @@ TEST_F(ApiTest, CustomToolsAndNamespacesAreFunctionsOfTheModel) {
   body["stream"] = true;
   auto stream = post("/v1/responses", body);
   EXPECT_EQ(log.size(), 3u) << "it is said once";
-  // Wherever it is, and whatever is beside it.
+  // The result does not depend on the place of the part or its neighbours.
   Json others = body;
   others["tools"].insert(others["tools"].begin(), body["tools"][4]);
   others["tools"].push_back({{"type", "mcp"}, {"server_label", "a"}});

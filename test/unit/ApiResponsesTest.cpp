@@ -1,4 +1,4 @@
-// OpenAI's newer interface: what goes over the wire.
+// Requests and answers of OpenAI's newer interface.
 #include "ApiTestSupport.h"
 
 #include <gmock/gmock.h>

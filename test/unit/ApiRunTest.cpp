@@ -158,7 +158,7 @@ TEST_F(ApiTest, EmbeddingsEndWithTheirClient) {
   auto waiting = model().embeddings;
   for (auto &embed : waiting)
     embed();
-  // No other is begun.
+  // No other embedding is begun.
   EXPECT_EQ(model().embeddings.size(), 2u);
 }
 

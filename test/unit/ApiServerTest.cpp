@@ -1,4 +1,4 @@
-// llama-server's interface, embeddings, and what a monitor asks.
+// llama-server's interface, embeddings, and the endpoints for monitors.
 #include "ApiTestSupport.h"
 #include "runtime/serve/api/Embeddings.h"
 #include "runtime/serve/api/Rerank.h"
@@ -385,7 +385,7 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->body,
             R"({"model":"tiny","embeddings":[[1.0,0.5]],)"
             R"("prompt_eval_count":1})");
-  // Ollama cuts what is too long, unless it must not.
+  // Ollama cuts texts that are too long, unless the request forbids it.
   model().modelFacts.contextTokens = 4;
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "abcdef"}})
                 ->json()["embeddings"][0][0],

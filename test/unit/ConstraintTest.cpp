@@ -161,7 +161,7 @@ TEST_F(ConstrainedSchedulerTest, RepliesFollowTheirGrammars) {
       GenerationRequest request = held(grammar);
       request.sampling.temperature = seed == 0 ? 0.0f : 2.0f;
       request.sampling.seed = seed;
-      // Even if the model wants something else.
+      // The mask holds even if the model prefers another token.
       request.sampling.logitBias[20] = 1000;
       received.back().push_back(std::make_unique<Received>());
       submit(request, *received.back().back());

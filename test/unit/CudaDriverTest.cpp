@@ -1,4 +1,4 @@
-// Opening the driver, and describing its devices.
+// Opens the driver, and describes its devices.
 #include "runtime/device/cuda/CudaContext.h"
 #include "test/unit/CudaTestFixture.h"
 

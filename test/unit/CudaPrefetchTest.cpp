@@ -113,7 +113,7 @@ TEST_F(CudaPrefetchTest, WhileTheGpuWaitsAsMuchAsL2Keeps) {
             (std::vector<bool>{false, true, false, false, false, false}));
   prefetchWeights(part, gpu);
   EXPECT_EQ(broughtBy(0), "0+1 1+3");
-  // Half of L2 less what still waits there: 32 - 4.
+  // The limit is half of L2 less the weights that still wait there: 32 - 4.
   EXPECT_EQ(broughtBy(1), "4+17 21+11");
   // At that launch, the 17 MiB have been read.
   EXPECT_EQ(broughtBy(4), "32+4");

@@ -33,7 +33,7 @@ int64_t longestOf(const Tail &tail, const Tiles &tiles, int64_t slots) {
   return *std::ranges::max_element(busy);
 }
 
-// Each step of each tile column is in one part, and a part knows its place.
+// Each step of each tile column is in one part, and parts are numbered.
 TEST(CudaTail, PartsAreAllSteps) {
   std::mt19937 random(1);
   auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };

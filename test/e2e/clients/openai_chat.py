@@ -277,7 +277,7 @@ def full(target):
     async def run():
         async with open_async(target) as api:
             placed = []
-            # One runs and one waits.
+            # One request runs and one waits.
             with refused(openai.InternalServerError) as error:
                 for _ in range(3):
                     placed.append(asyncio.create_task(api.chat.completions.create(**fields)))

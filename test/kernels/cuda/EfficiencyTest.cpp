@@ -167,7 +167,7 @@ protected:
   bool isEveryArch = false;
 };
 
-/// Average cost of something.
+/// Average cost of one kind of work.
 struct Cost {
   double issued, wavefronts;
 };

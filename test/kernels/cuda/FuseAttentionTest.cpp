@@ -105,7 +105,7 @@ TEST(FuseAttentionTest, CodesBehindTheCombination) {
       1, 1, 89, 180);
 }
 
-// Three heads of 32 columns are not: they wait for all.
+// Heads of 32 columns are not quantised early: they wait for all three.
 TEST(FuseAttentionTest, CodesOfHeadsThatAreNotWholeTiles) {
   expectOneLaunch(
       attention({6, 2, 32, 3}, true),

@@ -50,7 +50,7 @@ TEST(FuseTest, ProjectionsSideBySideAndWhatFollows) {
       "quantize_32");
 }
 
-// Heads are rotated as soon as all their columns are there.
+// Heads are rotated as soon as all their columns are complete.
 TEST(FuseTest, HeadsAreRotatedTileByTile) {
   for (bool neox : {false, true})
     expectOneLaunch(

@@ -76,7 +76,7 @@ private:
     ops.insert(Op);
     launches.insert(launches.end(), of.begin(), of.end());
   }
-  /// Products that a token, a few and many need.
+  /// Products with one token, a few and many.
   void addPanels(Format format) {
     if (rows16Shape(format).codeBits % 16 == 0)
       return;

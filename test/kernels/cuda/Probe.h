@@ -89,7 +89,7 @@ private:
     return result;
   }
 
-  /// Captures what `enqueue` does into a graph.
+  /// Captures the work of `enqueue` into a graph.
   template <class Enqueue>
   StatusOr<CudaOwned<cu::GraphExec>> captured(const Enqueue &enqueue) {
     MOE_RETURN_IF_ERROR(check(

@@ -66,7 +66,8 @@ void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
     };
     double small = seconds(kSmall), large = seconds(kLarge);
     double perByte = (large - small) / (fileBytes(kLarge) - fileBytes(kSmall));
-    // Small matrices that fill a wave as large ones do leave nothing.
+    // The time left after the work of small matrices that fill a wave as large
+    // ones do.
     double call = std::max(small - perByte * fileBytes(kSmall), 1e-7);
     bytes.at.push_back(tokens);
     bytes.memory.push_back(1 / perByte);
@@ -126,7 +127,7 @@ int32_t splitsOf(const GpuModel &model, int32_t groups, int32_t positions) {
                     positions / kLeastSplit);
 }
 
-/// Two depths: what takes longer at the second is proportional to the depth.
+/// Two depths: the difference of times is proportional to that of depths.
 constexpr int32_t kNear = 4096, kFar = 32768;
 
 struct DecodeTime {

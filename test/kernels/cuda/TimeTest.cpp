@@ -51,7 +51,7 @@ protected:
              (macs * gpu.multiprocessors * gpu.gigahertz * 1e9) / seconds;
     }
   };
-  /// Times what `make` makes on a GPU.
+  /// Returns the time of the workload of `make` on a GPU.
   template <class F>
   Result time(const GpuModel &model, F make, uint64_t budget = kBudget) {
     // A few blocks of each class are enough for a bound.

@@ -71,7 +71,7 @@ struct Module {
 };
 using Function = Module::Function;
 
-/// What an operation does each time it runs; a graph may run it many times.
+/// The work of an operation; a graph may run it many times.
 struct Work {
   enum Kind : uint8_t {
     Kernel,

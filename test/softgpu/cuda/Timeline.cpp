@@ -9,7 +9,7 @@ namespace softcuda {
 
 /// Polling interval for flags in memory, whose changes are not notified.
 static constexpr auto kPoll = std::chrono::milliseconds(2);
-/// How long an eager GPU delays the host after it enqueued an operation.
+/// Time by which an eager GPU delays the host after it enqueued an operation.
 static constexpr auto kEager = std::chrono::milliseconds(20);
 
 Timeline::Timeline(const Options &options)

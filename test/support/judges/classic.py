@@ -11,7 +11,7 @@ GATED = {
     "ffn_up_shexp": "mlp.shared_expert.up_proj",
     "ffn_down_shexp": "mlp.shared_expert.down_proj",
 }
-# Norms behind attention and FFN.
+# Norms after attention and FFN.
 BEHIND = {
     "post_attention_norm": "post_attention_layernorm",
     "ffn_norm": "pre_feedforward_layernorm",
