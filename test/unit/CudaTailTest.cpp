@@ -43,7 +43,7 @@ TEST(CudaTail, PartsAreAllSteps) {
     SCOPED_TRACE(testing::Message() << columns << " tile columns of " << steps
                                     << " steps, " << shares << " shares");
     std::vector<TailPart> parts = partsOf(columns, steps, shares);
-    // Shares and tiles end at so many places.
+    // At most so many parts, because shares and tiles end at so many places.
     EXPECT_LE(int64_t(parts.size()),
               columns + shares - std::gcd(columns, shares));
     EXPECT_TRUE(std::ranges::is_sorted(parts, std::greater(), [](auto &part) {

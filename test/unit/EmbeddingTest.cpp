@@ -164,7 +164,7 @@ TEST_F(EmbeddingTest, TextWithoutRoomIsRefused) {
                        [](GenerationEvent) { ADD_FAILURE() << "an event"; });
   ASSERT_FALSE(id.isOk());
   EXPECT_THAT(id.status().message(), HasSubstr("does not fit the context"));
-  // One token less has room.
+  // There is room for one token less.
   auto received = complete(embed(textOf(1, moek::kKvPage - 1), Pooling::Last));
   EXPECT_TRUE(received->end().status.isOk());
   EXPECT_EQ(received->end().embedding.size(), size_t(SamplePlan::kHidden));

@@ -1,4 +1,4 @@
-// Turns between clients, and what they do to prompts and chunks.
+// Clients take turns; the effect on prompts and chunks.
 #include "runtime/serve/FairShare.h"
 
 #include "runtime/serve/PrefillChunk.h"
@@ -161,7 +161,7 @@ TEST(PrefillChunk, FindsTheChunkThatTakesSoManySteps) {
   for (int i = 0; i < 20; ++i)
     chunk.observe(chunk.tokens(true, 0), 0, 3, 0.0101);
   EXPECT_EQ(chunk.tokens(true, 0), 512);
-  // Short rests of prompts say nothing.
+  // Short last parts of prompts are not measured.
   for (int i = 0; i < 20; ++i)
     chunk.observe(2, 0, 3, 0.011);
   EXPECT_EQ(chunk.tokens(true, 0), 512);

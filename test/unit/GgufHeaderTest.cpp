@@ -1,4 +1,4 @@
-// How a file must begin, and how files that are no GGUF are refused.
+// A file must begin in the right way; files that are no GGUF are refused.
 
 #include "test/unit/GgufTestFixture.h"
 

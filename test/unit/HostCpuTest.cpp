@@ -1,4 +1,4 @@
-// How much memory a process may use, by control groups simulated with files.
+// Limits of memory by control groups, which are simulated with files.
 #include "runtime/base/HostCpu.h"
 
 #include "runtime/base/ControlGroups.h"

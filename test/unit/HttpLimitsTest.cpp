@@ -151,7 +151,7 @@ TEST(HttpLimitsTest, LongHeadersAreRefused) {
     client.send(request);
     expectRefused(client, 431, "too long");
   }
-  // Just below the limit.
+  // The request is just below the limit.
   HttpClient client = server.client();
   EXPECT_EQ(
       client.request("GET", "/", "", {{"X", std::string(16'000, 'x')}}).status,
@@ -205,7 +205,8 @@ TEST(HttpLimitsTest, BodiesTogetherHaveALimit) {
   EXPECT_EQ(refused.header("retry-after"), "1");
   first.send("x");
   EXPECT_EQ(first.receive().status, 200);
-  // What was answered is given back, when the request is destroyed.
+  // The room of an answered request is given back when the request is
+  // destroyed.
   auto waitForRoom = [&] {
     while (server->counts().bodyBytes > 0)
       std::this_thread::yield();
@@ -234,7 +235,7 @@ TEST(HttpLimitsTest, SlowHeadersAndBodiesAreRefused) {
   body.send(
       "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab");
   expectRefused(body, 408, "in time");
-  // One that sends nothing at all gets nothing.
+  // A connection that sends nothing at all gets no answer.
   HttpClient silent = server.client();
   EXPECT_EQ(silent.receiveToEnd(), "");
 }
@@ -315,7 +316,7 @@ TEST(HttpLimitsTest, SilentConnectionsGiveWay) {
     HttpClient busy = server.client();
     busy.send(HttpClient::requestText("GET", "/hold"));
     server.held();
-    // One has sent nothing, one waits between two requests.
+    // One connection has sent nothing; one waits between two requests.
     HttpClient silent = server.client();
     HttpClient idle = server.client();
     EXPECT_EQ(silent.receiveToEnd(), "");

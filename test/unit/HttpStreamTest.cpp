@@ -167,7 +167,8 @@ TEST(HttpStreamTest, AnAnswerOfOnePieceMayBeLargerThanWhatMayBePending) {
   EXPECT_EQ(exchange.client.receive().body.size(), 5'000'000u);
 }
 
-/// How a client may leave, over what, and at which point of the answer.
+/// The way in which a client leaves, the transport, and the moment in the
+/// answer.
 struct Leaving {
   const char *name;
   bool reset, begun;

@@ -228,7 +228,7 @@ TEST(ModuleRules, UnusedRulesSayWhy) {
   EXPECT_THAT(notesOf(rule("class: x.Qwen3NextGatedDeltaNet", kGpu)),
               ElementsAre("r.yaml:1: this model has no x.Qwen3NextGatedDeltaNet"
                           ": the rule has no effect"));
-  // Nor is one that says the same again.
+  // A rule that says the same again has no effect either.
   const std::string again = rule("name: 'self_attn$'", kGpu);
   EXPECT_THAT(notesOf(again + rule("class: x.Attention", kGpu)),
               ElementsAre(HasSubstr("that the rule of line 1 before")));

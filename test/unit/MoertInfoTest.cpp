@@ -1,4 +1,4 @@
-// moert info: what it says about a plan is what happens when the plan runs.
+// moert info describes a plan correctly: a run of the plan confirms it.
 #include "test/unit/MoertCliTest.h"
 
 #include <filesystem>

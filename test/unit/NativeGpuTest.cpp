@@ -1,4 +1,4 @@
-// How a target describes this machine's GPUs.
+// The description of this machine's GPUs in a target.
 #include "compiler/Machine/Targets/NativeGpu.h"
 
 #include "compiler/Machine/Targets/NativeTarget.h"

@@ -1,4 +1,4 @@
-// What tools print on the standard streams, which a server's threads share.
+// Output on the standard streams, which a server's threads share.
 #include "tools/common/Output.h"
 
 #include <gtest/gtest.h>

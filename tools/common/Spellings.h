@@ -23,7 +23,7 @@ struct OurWords {
   /// Options that were left out, because they ask for what is done anyway, and
   /// because they change no text and there is no such setting.
   std::vector<std::string> dropped, ignored;
-  /// What an option means otherwise than in the tool that it is of.
+  /// Differences between our option and that of the other tool.
   std::vector<std::string> notes;
   /// Why options without an equivalent in the command are refused, with the
   /// rows' answers. They are not among the words.

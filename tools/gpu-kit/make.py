@@ -19,7 +19,7 @@ MOST_BYTES = 60 << 20
 PROGRAMS = ["moert", "moert-soft", "moe-random-weights", "gpu_probe", "cuda_bench", "CudaConformanceTest", "CudaFuseTest",
             "moe_softgpu_tests", "moe_cuda_device_tests"]
 SOFTWARE_DRIVER = "test/softgpu/libmoe_softcuda.so"
-# What every Linux has in the version that the programs need, or newer.
+# Libraries that every Linux has in the version that the programs need, or newer.
 OF_THE_SYSTEM = re.compile(r"(linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|libpthread\.so|librt\.so)")
 
 LITE_IDS = [3, 10, 17, 24, 200, 45, 99, 120, 7, 7, 301, 64]

@@ -197,7 +197,7 @@ def main(arguments):
         for name, limit, body in steps.of(part, kit):
             if not arguments.only or re.search(arguments.only, name):
                 kit.step(part, name, limit, body)
-        # After each part: what there is so far.
+        # Writes the report so far after each part.
         report.write(kit.lines, os.path.join(kit.folder, "report.md"))
     failed = [line for line in report.read(kit.lines)["steps"] if line["status"] in ("failed", "timeout")]
     print(f"{os.path.join(kit.folder, 'report.md')}: {len(failed)} steps failed or ran out of time")

@@ -203,7 +203,7 @@ def bench(kit, plan):
                                                  "threads": row["n_threads"], "tokens_per_second": max(row["samples_ts"])})
                 if not threads:
                     figures["by_part"] = parts(kit, plan, weights, prompt, gen)
-            # What it gains that launches bring weights of later ones into L2.
+            # The gain from launches that prefetch weights of later ones to L2.
             (row,) = rows(weights, 0, plan["depths"][0], 0, "--no-gpu-prefetch")
             figures["decode_without_prefetch"] = max(row["samples_ts"])
         except run.Failed as error:

@@ -207,7 +207,7 @@ def tests(kit, program, small, shards, *on_gpu):
 
 def together(kit, words, shards):
     """Runs the parts of a GoogleTest program beside each other; returns what they printed, and whether the limit cut it."""
-    # Into files: a pipe that nobody reads would hold a part up.
+    # Output goes to files, because a pipe that nobody reads would hold a part up.
     paths = [f"{kit.log.name}.{number}" for number in range(shards)]
     processes, was_cut = [], False
     for number, path in enumerate(paths):

@@ -27,7 +27,7 @@ struct Inbox {
   bool wake = false; ///< Whether the next wait should end at once.
 };
 
-/// What the scheduler's thread and callers share of one generation.
+/// The state of one generation that the scheduler's thread and callers share.
 struct GenerationState : std::enable_shared_from_this<GenerationState> {
   GenerationState(std::shared_ptr<Inbox> inbox, Scheduler &scheduler,
                   const Tokenizer &tokenizer, ToolUse tools)
@@ -48,13 +48,13 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
 
   const std::shared_ptr<Inbox> inbox;
 
-  // Of the scheduler's thread.
+  // Used by the scheduler's thread.
   Scheduler &scheduler; ///< May be destroyed after the last event.
   const ToolUse use;
   Choice choice;
   ChoiceStream pieces;
 
-  // Under the inbox's mutex.
+  // Guarded by the inbox's mutex.
   std::condition_variable changed;
   std::deque<OwnedEvent> events;
   moert_generation *handle = nullptr; ///< Null after it was destroyed.
@@ -66,7 +66,7 @@ struct GenerationState : std::enable_shared_from_this<GenerationState> {
   bool hasEnded = false; ///< Whether the scheduler has ended the generation.
 };
 
-/// What the functions for the last failure of this thread return.
+/// Returns the results of the functions for the last failure of this thread.
 Failure &threadFailure();
 
 /// Returns the time at which a wait of so many milliseconds ends; none: never.

@@ -34,7 +34,7 @@ struct Failure {
 struct moert_engine {
   std::unique_ptr<moert::Engine> engine;
   std::optional<moert::Tokenizer> tokenizer;
-  /// Why there is no tokenizer; reported by the calls that need one.
+  /// The reason why there is no tokenizer; reported by the calls that need one.
   moert::Status noTokenizer;
   moert::capi::Failure last;
   /// Numbers of objects that exist; replies also counts samplers that have a
@@ -42,9 +42,9 @@ struct moert_engine {
   size_t sequences = 0, replies = 0;
   /// The one that uses the engine; null: none.
   moert::Scheduler *scheduler = nullptr;
-  /// Made when a constraint first needs it.
+  /// Created when a constraint first needs it.
   std::shared_ptr<const moert::ConstraintVocabulary> vocabulary;
-  /// Made when a reply in a chat first needs it (speechOf()).
+  /// Created when a reply in a chat first needs it (speechOf()).
   std::shared_ptr<const moert::Speech> speech;
 };
 

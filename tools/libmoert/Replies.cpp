@@ -47,7 +47,7 @@ StatusOr<ToolUse> toolsOf(const std::shared_ptr<const Speech> &speech,
   return use;
 }
 
-/// Hands on what became of `events`.
+/// Passes on the results of `events`.
 Status send(moert_reply &reply, std::vector<ReplyEvent> events,
             moert_event_callback callback, void *user) {
   GenerationEvent event;

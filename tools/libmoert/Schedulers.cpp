@@ -8,7 +8,7 @@ using namespace moert::capi;
 namespace {
 StatusOr<SchedulerOptions> fromC(const moert_scheduler_options &options) {
   SchedulerOptions result;
-  // 0 asks for the default; what is out of range is the scheduler's to refuse.
+  // 0 asks for the default; the scheduler refuses what is out of range.
   auto set = [](auto &value, auto option) {
     if (option != 0)
       value = option;

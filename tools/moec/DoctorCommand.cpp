@@ -21,7 +21,7 @@ struct Options {
   bool json = false;
 };
 
-/// What was found and what to do, with the command or why there is none.
+/// A finding and the advice, with the command or the reason why there is none.
 struct FindingTexts {
   std::string value, hint;
 

@@ -40,7 +40,8 @@ struct KeptPlan {
   /// Contexts of the plan's rungs, in ascending order.
   std::vector<int64_t> contexts;
   uint64_t bytes = 0; ///< Bytes of all files of the plan.
-  /// Why it will not be taken again: "the model is gone"; "" if it may be.
+  /// The reason why the plan will not be used again: "the model is gone"; "" if
+  /// it may be.
   std::string stale;
 };
 

@@ -54,7 +54,7 @@ struct ProfileQueue {
   double run = 0, wait = 0, rest = 0;
 };
 
-/// How instructions are grouped into rows.
+/// The key by which instructions are grouped into rows.
 enum class ProfileKey {
   Op,    ///< Kind of instruction: "experts_gate_up".
   Part,  ///< Part of a layer or of the model: "ffn_experts" of all layers.

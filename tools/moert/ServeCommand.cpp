@@ -231,7 +231,7 @@ Status serve(ServeFlags &flags) {
                   .version = MOE_VERSION};
   if (moetool::isGiven(flags.seed))
     api.seed = flags.sampler.seed;
-  // What goes on with a request on a scheduler's thread is done here.
+  // The work that follows on a scheduler's thread is done here.
   auto later = std::make_shared<WorkQueue>(WorkQueue::Limits());
   api.later = [weak = std::weak_ptr(later)](const std::string &client,
                                             uint64_t bytes,
