@@ -330,15 +330,17 @@ private:
     if (node.group < 0)
       return;
     bool adds = op.residual >= 0 && !overwritesResidual(op, index);
-    const auto &byDevice =
-        op.isDivided && !node.divided.empty() ? node.divided : node.pieces;
+    const auto &byDevice = op.streams ? node.streamed
+                           : op.isDivided && !node.divided.empty()
+                               ? node.divided
+                               : node.pieces;
     const Pieces &pieces = byDevice[size_t(op.device)];
     if (pieces.empty() && !node.pieces[size_t(host)].empty())
       return emitNever(op);
     SmallVector<const Piece *, 8> own;
     double seconds = 0;
     const SharedSeconds &shared = op.isOfOthers ? node.ofOthers : node.ofChosen;
-    bool isPart = op.isDivided && !shared.shares.empty();
+    bool isPart = op.isDivided && !shared.shares.empty() && !op.streams;
     for (auto [i, piece] : llvm::enumerate(pieces)) {
       if (piece.makes >= 0) {
         size_t made = size_t(regionOn(piece.makes, op.device));
@@ -354,9 +356,8 @@ private:
       seconds +=
           adds ? pieces.back().addSeconds : pieces.back().residualSeconds;
     if (op.streams)
-      seconds = std::max(
-          seconds, moec::transferSeconds(op.share * node.bytes,
-                                         target.devices[size_t(op.device)]));
+      seconds =
+          std::max(seconds, op.share * node.copySeconds[size_t(op.device)]);
     double parts = double(own.size() + adds);
     for (const Piece *piece : own) {
       moec::Step step;

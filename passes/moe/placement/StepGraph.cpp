@@ -16,10 +16,10 @@ using Form = Operand::Form;
 using Kind = Operand::Kind;
 
 StepGraphs::StepGraphs(const moec::TargetDesc &target, bool mayPack,
-                       ArrayRef<func::FuncOp> functions,
+                       Streaming streaming, ArrayRef<func::FuncOp> functions,
                        std::function<int(Operation *)> groupOf)
-    : target(target), mayPack(mayPack), groupOf(std::move(groupOf)),
-      layouts(mayPack) {
+    : target(target), mayPack(mayPack), streaming(streaming),
+      groupOf(std::move(groupOf)), layouts(mayPack) {
   // A device gets the layouts that suit all phases, as if it had all weights.
   for (func::FuncOp function : functions)
     function.walk([&](LowerableOpInterface op) {
@@ -39,9 +39,11 @@ const GemmInfo *StepGraphs::gemmFor(Value weight, int device, PhaseAttr phase) {
   if (!format)
     return nullptr;
   const moec::DeviceDesc &desc = target.devices[size_t(device)];
-  auto [layout, isNew] = layoutOf.try_emplace({weight, device});
+  const int reader = readsHostLayout ? int(target.devices.size()) - 1 : device;
+  auto [layout, isNew] = layoutOf.try_emplace({weight, reader});
   if (isNew)
-    layout->second = layouts.choose(weight, desc).layout;
+    layout->second =
+        layouts.choose(weight, target.devices[size_t(reader)]).layout;
   return chooseGemm(*format, layout->second, desc, phase.getMaxTokens());
 }
 
@@ -361,6 +363,20 @@ struct StepGraphs::Builder {
     graph.choices.push_back(std::move(choice));
   }
 
+  /// Describes experts that are copied to a GPU for the step.
+  void addStreamed(ExpertsOp op, const Cost &cost, StepGraph::Node &node) {
+    if (phase.getKind() != PhaseKind::Prefill || all.streaming.from == 0)
+      return;
+    all.readsHostLayout = true;
+    node.streamed = piecesOf(op);
+    all.readsHostLayout = false;
+    for (const moec::DeviceDesc &device : all.target.devices)
+      node.copySeconds.push_back(
+          device.kind == moec::DeviceKind::Cuda
+              ? moec::transferSeconds(cost.weightBytes, device)
+              : 0);
+  }
+
   void addOp(Operation &op) {
     if (auto all = dyn_cast<AlternativesOp>(op))
       return addChoice(all);
@@ -390,6 +406,8 @@ struct StepGraphs::Builder {
                                                     : pieces.front().seconds);
       Cost cost = cast<CostOpInterface>(op).getCost(step.tokens, step.cached);
       node.bytes = cost.weightBytes + cost.kvBytes;
+      if (auto experts = dyn_cast<ExpertsOp>(op))
+        addStreamed(experts, cost, node);
       for (auto [result, x] : lowerable.getInstructions({}).overwritten())
         if (known.contains(result) && known.contains(x))
           overwrites.push_back({known[result], known[x]});

@@ -57,6 +57,10 @@ struct StepGraph {
     /// Of experts that are divided: of the chosen ones, which are those used
     /// most, and of the others.
     SharedSeconds ofChosen = {}, ofOthers = {};
+    /// Of experts that may be streamed, by device: the instructions that read
+    /// the host's layout, and the seconds of their copies; empty: they may not.
+    std::vector<Pieces> streamed = {};
+    std::vector<double> copySeconds = {};
     double bytes = 0; ///< Weights and caches that it reads.
   };
   /// A value that is one of several others: the one whose node is not absent.
@@ -95,7 +99,7 @@ struct StepGraph {
 class StepGraphs {
 public:
   /// For `mayPack`, see opSeconds(). `groupOf` has the group of each op.
-  StepGraphs(const moec::TargetDesc &target, bool mayPack,
+  StepGraphs(const moec::TargetDesc &target, bool mayPack, Streaming streaming,
              ArrayRef<func::FuncOp> functions,
              std::function<int(Operation *)> groupOf);
 
@@ -110,6 +114,8 @@ private:
 
   const moec::TargetDesc &target;
   bool mayPack;
+  Streaming streaming;
+  bool readsHostLayout = false; ///< While streamed experts are described.
   std::function<int(Operation *)> groupOf;
   WeightLayouts layouts;
   llvm::DenseMap<std::pair<Value, int>, moek::Layout> layoutOf;

@@ -124,7 +124,7 @@ StepPrediction::StepPrediction(const PlacementProblem &problem,
 void StepPrediction::addGraphs(const RequestMix &mix,
                                ArrayRef<func::FuncOp> functions,
                                function_ref<int(Operation *)> groupOf) {
-  StepGraphs all(target, mayPack, functions, groupOf);
+  StepGraphs all(target, mayPack, problem.streaming(), functions, groupOf);
   func::FuncOp decode, logits;
   bool hasPrefill = false;
   auto add = [&](func::FuncOp function, int64_t tokens, double steps) {
@@ -370,7 +370,7 @@ int64_t StepPrediction::streamsFrom(const Assignment &assignment,
       *llvm::find_if(problem.phases(), [](func::FuncOp function) {
         return phaseOf(function).getKind() == PhaseKind::Prefill;
       });
-  StepGraphs all(target, mayPack, problem.phases(),
+  StepGraphs all(target, mayPack, problem.streaming(), problem.phases(),
                  [&](Operation *op) { return problem.groupOf(op); });
   auto pays = [&](int64_t tokens) {
     StepGraph step = all.build(prefill, tokens);
