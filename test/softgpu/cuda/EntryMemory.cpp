@@ -3,6 +3,7 @@
 #include "test/softgpu/cuda/Abi.h"
 #include "test/softgpu/cuda/State.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
@@ -92,6 +93,18 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
                      (to.gpu && from.gpu ? withinRate(*gpu) : kLink));
   };
   return work;
+}
+
+/// Counts `bytes` more of pinned host memory; false if that is too much.
+bool mayPin(uint64_t bytes) {
+  for (const auto &[address, range] : state().host)
+    bytes += range.bytes;
+  std::lock_guard lock(state().log);
+  if (bytes > state().options.mostPinnedBytes)
+    return false;
+  uint64_t &most = state().totals.mostPinnedBytes;
+  most = std::max(most, bytes);
+  return true;
 }
 
 enum Side { Host, Device, Any };
@@ -295,6 +308,8 @@ int cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
     return *refused;
   if (!pointer || !bytes)
     return kInvalidValue;
+  if (!mayPin(bytes))
+    return kOutOfMemory;
   *pointer = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
   if (!*pointer)
     return kOutOfMemory;
@@ -337,6 +352,8 @@ int cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
   }
   if (!(flags & kReadOnly) && !isWritable(address, address + bytes))
     return kInvalidValue;
+  if (!mayPin(bytes))
+    return kOutOfMemory;
   HostRange range;
   range.bytes = bytes;
   state().host[address] = range;

@@ -64,6 +64,9 @@ struct Options {
   /// With a clock: addresses that are in L2 before a launch, besides what the
   /// launches before it have touched.
   std::vector<softgpu::Range> warm;
+  /// The most host memory that may be pinned at a time: allocated by
+  /// cuMemHostAlloc and registered.
+  uint64_t mostPinnedBytes = UINT64_MAX;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// Results of calls that fail instead of working, by symbol.
@@ -89,6 +92,7 @@ struct Totals {
   uint64_t instantiatedBusy = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;
+  uint64_t mostPinnedBytes = 0; ///< The most host memory pinned at a time.
   /// Sums over all launches of a kernel, by name.
   std::map<std::string, softgpu::Counters> kernels;
   std::map<std::string, uint64_t> kernelLaunches;
