@@ -229,6 +229,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kStreamingAttr, isKind<StreamingAttr>, "#moe.streaming"},
       {kOnlyOnAttr, isListOf<StringAttr>, "a list of texts"},
       {kReasonOnAttr, isKind<DictionaryAttr>, "a dictionary"},
+      {kPinnedAttr, isKind<UnitAttr>, "without a value"},
       {kPredictedAttr, isKind<DictionaryAttr>, "a dictionary"},
   };
   for (const Known &known : table) {

@@ -90,6 +90,9 @@ inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";
 /// A moe.experts with this attribute runs on a device that keeps none of its
 /// matrices and copies them over the link in each step.
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
+/// Beside kStreamedAttr: the GPU reads the matrices in the host's memory, which
+/// is pinned. Otherwise the host copies them to a ring of pinned memory first.
+inline constexpr llvm::StringLiteral kPinnedAttr = "moe.pinned";
 /// On a module with devices: #moe.streaming, from moe-place-devices for
 /// moe-stream-experts.
 inline constexpr llvm::StringLiteral kStreamingAttr = "moe.streaming";

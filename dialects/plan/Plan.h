@@ -32,6 +32,11 @@ std::optional<moek::Format> formatFromName(llvm::StringRef name);
 
 namespace mlir::plan {
 
+/// Returns whether a device copies weights whenever it needs them.
+inline bool isStreamed(ResidencyMode mode) {
+  return mode == ResidencyMode::Streamed || mode == ResidencyMode::Pinned;
+}
+
 /// The shape of an entry of the weight table, stored or still to be packed:
 /// `outer` matrices of `rows` x `cols`.
 struct WeightShape {

@@ -58,7 +58,7 @@ def Plan_QueueKindAttr : EnumAttr<Plan_Dialect, Plan_QueueKind, "queue_kind">;
 
 def Plan_ResidencyMode : Plan_Enum<"ResidencyMode", "how a weight gets to a device", [
   I32EnumAttrCase<"Resident", 0, "resident">, I32EnumAttrCase<"Streamed", 1, "streamed">,
-  I32EnumAttrCase<"File", 2, "file">]>;
+  I32EnumAttrCase<"File", 2, "file">, I32EnumAttrCase<"Pinned", 3, "pinned">]>;
 def Plan_ResidencyModeAttr : EnumAttr<Plan_Dialect, Plan_ResidencyMode, "residency_mode">;
 
 def Plan_Encoding : Plan_Enum<"Encoding", "how a buffer's elements are stored", [

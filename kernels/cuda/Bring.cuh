@@ -1,11 +1,11 @@
 //===- Bring.cuh - Copies experts from the host's memory --------*- C++ -*-===//
 //
-// Experts whose weights are in the host's memory are copied in parts to two
-// buffers on the GPU that alternate. The launch that multiplies one part copies
-// the next one to the other buffer (GemmPartArgs); a launch before them copies
-// the first one (StreamExperts.cu). The GPU reads mapped pages of the host over
-// the link. Only the GPU knows at that time which experts have rows, and it
-// skips the others.
+// Experts whose weights are in pinned memory of the host are copied in parts to
+// two buffers on the GPU that alternate. The launch that multiplies one part
+// copies the next one to the other buffer (GemmPartArgs); a launch before them
+// copies the first one (StreamExperts.cu). The GPU reads mapped pages of the
+// host over the link. Only the GPU knows at that time which experts have rows,
+// and it skips the others.
 //
 // A few blocks saturate a link: 32 blocks of 256 threads have 4 x 16 bytes each
 // in flight, 512 KiB, where 64 GB/s times 2 us is 128 KB.

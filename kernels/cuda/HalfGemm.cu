@@ -311,7 +311,7 @@ MOE_KERNEL(kThreads, 2, HalfGemmTailArgs) {
 #else
 #ifdef MOE_TAIL
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmTailArgs) {
-#elif defined(MOE_PART)
+#elif defined(MOE_BRING)
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmPartArgs) {
   MOE_BRING_NEXT(a)
 #else

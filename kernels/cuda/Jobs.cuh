@@ -18,9 +18,9 @@
 
 #include "kernels/cuda/Device.cuh"
 
-#ifdef MOE_PART
+#ifdef MOE_BRING
 #include "kernels/cuda/Bring.cuh"
-/// Arguments of a product with experts that are copied in parts (Bring.cuh).
+/// Arguments of a product with experts that launches copy in parts (Bring.cuh).
 #define MOE_GEMM_ARGS GemmPartArgs
 #define MOE_BRING_NEXT(a)                                                      \
   if (blockIdx.z == 0) {                                                       \

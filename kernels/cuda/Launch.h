@@ -37,6 +37,13 @@ std::span<const Source> sources();
 
 inline constexpr size_t kMaxArgBytes = 2048;
 
+/// A copy of `bytes` bytes from the host's memory to a GPU's.
+struct HostCopy {
+  const uint8_t *from;
+  uint8_t *to;
+  int64_t bytes;
+};
+
 struct Launch {
   KernelSpec kernel;
   uint32_t grid[3] = {1, 1, 1};
@@ -47,6 +54,12 @@ struct Launch {
   alignas(8) std::array<std::byte, kMaxArgBytes> args = {};
   uint32_t argBytes = 0;
   Fusion fusion = {}; ///< How the kernel can be fused with others.
+  /// What has to be copied from the host's memory before the launch.
+  std::vector<HostCopy> copies = {};
+  /// Whether these are the instruction's first copies. They may begin when all
+  /// launches before this one have ended; further copies may begin when those
+  /// have ended that are before the last launch with copies.
+  bool copiesFirst = false;
 };
 
 /// The layout of a gemm weight, and the encoding of its activations.
@@ -66,9 +79,13 @@ struct LaunchContext {
   int arch = 89; ///< Compute capability * 10.
   int multiprocessors = 128;
   /// If above 0, an instruction of experts streams its gemm weights from the
-  /// host's mapped memory, in this number of parts, through two slots of the
+  /// host's memory, in this number of parts, through two slots of the
   /// workspace.
   int32_t parts = 0;
+  /// Whether the launches read that memory, which is mapped, and copy the
+  /// experts that have rows (Bring.cuh). Otherwise all are copied before the
+  /// launches (Launch::copies).
+  bool pinned = false;
   // Addresses on the device; null if nothing is launched yet.
   const Step *step = nullptr;
   std::byte *workspace = nullptr; ///< Memory of workspaceBytes().

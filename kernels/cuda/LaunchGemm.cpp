@@ -473,7 +473,17 @@ void bringNext(Launch &launch, const Bring &next) {
   launch.argBytes = sizeof(args);
 }
 
-/// Returns the launches of a part, which also copy the part `next`.
+/// Returns the copies of a part that no launch brings.
+std::vector<HostCopy> copiesOf(const Bring &b) {
+  std::vector<HostCopy> copies;
+  for (int i = 0; i < 2; ++i)
+    if (int64_t bytes = b.matrixBytes[i] * b.count)
+      copies.push_back({b.from[i], b.to[i], bytes});
+  return copies;
+}
+
+/// Returns the launches of a part. If launches copy, they also copy the part
+/// `next`.
 std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
                                  int64_t begin, const Bring &next,
                                  const LaunchContext &context) {
@@ -492,9 +502,18 @@ std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
   if (isHalf)
     launches.erase(
         launches.begin()); // Activations are narrowed once for all parts.
+  if (!context.pinned) {
+    launches.front().copies = copiesOf(here);
+    launches.front().copiesFirst = begin == 0;
+  }
   for (Launch &launch : launches) {
     launch.kernel.entry += "_part";
     launch.kernel.define("MOE_PART");
+    launch.fusion = {}; // Nothing else may begin before its copies.
+    if (!context.pinned)
+      continue;
+    launch.kernel.entry += "_bring";
+    launch.kernel.define("MOE_BRING");
     launch.grid[2] = 2;
     if (isHalf)
       bringNext<HalfGemmPartArgs, HalfGemmArgs>(launch, next);
@@ -521,9 +540,12 @@ std::vector<Launch> streamedLaunches(const Product &p,
   LaunchContext behind = context;
   behind.workspace = after(context.workspace, 2 * slot);
   Bring here = partAt(0);
-  std::vector<Launch> all{makeLaunch(
-      {"kernels/cuda/StreamExperts.cu", "stream_experts", {}},
-      {uint32_t(kBringBlocks)}, 256, 0, StreamExpertsArgs{context.step, here})};
+  std::vector<Launch> all;
+  if (context.pinned)
+    all.push_back(
+        makeLaunch({"kernels/cuda/StreamExperts.cu", "stream_experts", {}},
+                   {uint32_t(kBringBlocks)}, 256, 0,
+                   StreamExpertsArgs{context.step, here}));
   if (isHalfGemm(p, behind)) {
     std::vector<Launch> whole = wholeLaunches(p, behind);
     if (whole.empty())

@@ -148,15 +148,14 @@ private:
   }
 
   /// Records that the current op's gemm weights are not kept in the memory of
-  /// its device.
+  /// its device, but streamed in this mode.
   void addStreamed(ArrayRef<SelectedInstruction> selected,
-                   PhaseEmitter &emitter) {
+                   plan::ResidencyMode mode, PhaseEmitter &emitter) {
     for (const SelectedInstruction &each : selected)
       for (Value weight : each.instruction.gemmWeights())
         if (Value entry = emitter.weight(weight, each.layoutOf(weight)))
           emitter.tables().builder().create<plan::ResidentOp>(
-              weight.getLoc(), entry, emitter.device(),
-              plan::ResidencyMode::Streamed);
+              weight.getLoc(), entry, emitter.device(), mode);
   }
 
   LogicalResult lowerOp(LowerableOpInterface op, PhaseEmitter &emitter) {
@@ -175,7 +174,10 @@ private:
         mlir::failed(OpEmitter(op, instructions, emitter).emit(*selected)))
       return failure();
     if (op->hasAttr(kStreamedAttr))
-      addStreamed(*selected, emitter);
+      addStreamed(*selected,
+                  op->hasAttr(kPinnedAttr) ? plan::ResidencyMode::Pinned
+                                           : plan::ResidencyMode::Streamed,
+                  emitter);
     return success();
   }
 

@@ -3,6 +3,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/kernels/OpSeconds.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -128,8 +129,10 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   // Streaming costs the time of the link that exceeds the time of the products,
   // which is added elsewhere.
   if (op->hasAttr(kStreamedAttr))
-    seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
-                                selectedSeconds(selected, situation_, desc));
+    seconds =
+        std::max(0.0, streamSeconds(costly, cost, op->hasAttr(kPinnedAttr),
+                                    tables_.target().host(), desc) -
+                          selectedSeconds(selected, situation_, desc));
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(

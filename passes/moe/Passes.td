@@ -159,12 +159,15 @@ def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
     Invariant: `@streamed_prefill` takes the steps of `@prefill` that are at least
     as long; shorter steps stay in `@prefill`. In it the host's experts are on the
     GPU of their layer's router and have `moe.streamed`, if that GPU reads their
-    weights in the layout that the CPU uses (kernels/cuda/Bring.cuh). The module does
-    not change if there is nothing to gain, or if a step would have to be longer than any.
+    weights in the layout that the CPU uses (kernels/cuda/Bring.cuh), and with
+    `pin-weights` also `moe.pinned`. The module does not change if there is nothing to
+    gain, or if a step would have to be longer than any.
   }];
   let options = [
     Option<"streamExperts", "stream-experts", "int64_t", "-1",
            "Shortest step that streams experts; -1: where it pays; 0: none">,
+    Option<"pinWeights", "pin-weights", "bool", "false",
+           "The GPU reads streamed experts in pinned memory, not through a ring">,
     Option<"streamSource", "stream-source", "std::string", "",
            "The line that sets stream-experts, if a file does; then no experts to stream are a note">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
@@ -277,6 +280,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     Option<"ubatch", "ubatch", "int64_t", "0", "Most tokens of a prompt's step, as the phases have it; 0: may grow where experts are streamed">,
     Option<"streamExperts", "stream-experts", "int64_t", "0",
            "Tokens of the shortest step that streams experts to the GPU; -1: computed; 0: none">,
+    Option<"pinWeights", "pin-weights", "bool", "false",
+           "The GPU reads streamed experts in pinned memory, not through a ring">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",
            "Experts per token and layer that moe-defer-experts will defer">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",

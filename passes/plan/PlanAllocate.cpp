@@ -129,12 +129,16 @@ struct PlanAllocate : plan::impl::PlanAllocatePassBase<PlanAllocate> {
   }
 
 private:
+  /// How weights are streamed to devices.
+  using StreamedWeights =
+      llvm::DenseMap<std::pair<Value, Value>, ResidencyMode>;
+
   void allocate(ProgramOp program) {
-    // Pairs of weight and device.
-    llvm::DenseSet<std::pair<Value, Value>> streamed;
+    StreamedWeights streamed;
     for (ResidentOp resident : program.getBody().getOps<ResidentOp>())
-      if (resident.getMode() == ResidencyMode::Streamed)
-        streamed.insert({resident.getWeight(), resident.getDevice()});
+      if (isStreamed(resident.getMode()))
+        streamed[{resident.getWeight(), resident.getDevice()}] =
+            resident.getMode();
     llvm::MapVector<Value, Needs> needs;
     for (DeviceOp device : program.getBody().getOps<DeviceOp>())
       needs[device];
@@ -174,9 +178,8 @@ private:
 
   /// Makes every weight resident on each device whose instructions read it,
   /// unless that device streams it or reads rows from the file.
-  void
-  recordResidency(ProgramOp program, llvm::MapVector<Value, Needs> &needs,
-                  const llvm::DenseSet<std::pair<Value, Value>> &streamed) {
+  void recordResidency(ProgramOp program, llvm::MapVector<Value, Needs> &needs,
+                       const StreamedWeights &streamed) {
     Block &block = program.getBody().front();
     for (ResidentOp old :
          llvm::make_early_inc_range(block.getOps<ResidentOp>()))
@@ -193,13 +196,16 @@ private:
     OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(last);
     for (Value weight : weights)
-      for (auto &[device, need] : needs)
-        if (need.weights.contains(weight))
-          builder.create<ResidentOp>(
-              weight.getLoc(), weight, device,
-              need.tables.contains(weight)          ? ResidencyMode::File
-              : streamed.contains({weight, device}) ? ResidencyMode::Streamed
-                                                    : ResidencyMode::Resident);
+      for (auto &[device, need] : needs) {
+        if (!need.weights.contains(weight))
+          continue;
+        auto how = streamed.find({weight, device});
+        builder.create<ResidentOp>(
+            weight.getLoc(), weight, device,
+            need.tables.contains(weight) ? ResidencyMode::File
+            : how != streamed.end()      ? how->second
+                                         : ResidencyMode::Resident);
+      }
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {

@@ -129,21 +129,22 @@ std::string refusalOf(const moek::cuda::Launch &launch, int arch) {
   return "";
 }
 
-/// Returns the number of parts in which the instruction's weights are streamed;
-/// 0 if they are resident.
-int32_t partsOf(InstOp inst) {
+/// Sets how the instruction's weights are streamed, unless they are resident.
+void setParts(InstOp inst, LaunchContext &context) {
   int64_t bytes = 0, experts = 0;
   for (Value weight : inst.getArguments())
     if (isa<WeightType>(weight.getType()))
       for (Operation *user : weight.getUsers())
         if (auto resident = dyn_cast<ResidentOp>(user);
             resident && resident.getDevice() == inst.getDevice() &&
-            resident.getMode() == ResidencyMode::Streamed) {
+            isStreamed(resident.getMode())) {
           WeightShape shape = shapeOf(weight);
           experts = shape.outer;
           bytes += shape.bytes();
+          context.pinned = resident.getMode() == ResidencyMode::Pinned;
         }
-  return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
+  if (experts)
+    context.parts = moek::cuda::streamedParts(bytes, experts);
 }
 
 /// Returns the bytes that an instruction reads and writes, in the form that
@@ -205,7 +206,7 @@ private:
     if (failed(form))
       return refuse(inst, phase, "no GPU kernel");
     context.form = *form;
-    context.parts = partsOf(inst);
+    setParts(inst, context);
 
     moek::OpCode op = inst.getSpec()->op;
     Operands operands(inst);

@@ -49,6 +49,12 @@ inline uint64_t rowBytesOf(const fb::Weight &weight) {
                         moek::Format(weight.format()), weight.cols());
 }
 
+/// Returns whether a device copies weights whenever it needs them.
+inline bool isStreamed(fb::ResidencyMode mode) {
+  return mode == fb::ResidencyMode::Streamed ||
+         mode == fb::ResidencyMode::Pinned;
+}
+
 /// Returns a view of a weight of a verified plan whose bytes begin at `data`.
 inline moek::WeightView viewOf(const fb::Weight &weight, const uint8_t *data) {
   return {data,

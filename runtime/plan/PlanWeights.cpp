@@ -66,7 +66,7 @@ std::vector<bool> hostWeights(const Plan &plan) {
   const fb::Plan &table = plan.table();
   auto isOfHost = [&](const fb::Residency &residency) {
     const fb::Device &device = *table.devices()->Get(residency.device());
-    return residency.mode() == fb::ResidencyMode::Streamed ||
+    return isStreamed(residency.mode()) ||
            (residency.mode() != fb::ResidencyMode::File &&
             (device.kind() == fb::DeviceKind::Cpu || device.shares_memory()));
   };

@@ -112,6 +112,10 @@ public:
   bool has(uint32_t weight, uint32_t device, fb::ResidencyMode mode) const {
     return std::ranges::binary_search(keys_, key(weight, device, mode));
   }
+  bool streams(uint32_t weight, uint32_t device) const {
+    return has(weight, device, fb::ResidencyMode::Streamed) ||
+           has(weight, device, fb::ResidencyMode::Pinned);
+  }
 
 private:
   static uint64_t key(uint32_t weight, uint32_t device,
@@ -122,20 +126,20 @@ private:
 };
 
 /// Verifies that only GEMMs of experts read streamed weights, that all of an
-/// instruction's weights are streamed or none, and that there are no gaps
-/// between their matrices.
+/// instruction's weights are streamed in the same way or none, and that there
+/// are no gaps between their matrices.
 Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
                       const OpSpec &spec, const fb::Instruction &instruction) {
   uint32_t device = deviceOf(plan, instruction);
   bool isOfExperts = spec.op == moek::OpCode::ExpertsLinear ||
                      spec.op == moek::OpCode::ExpertsGateUp;
-  uint32_t streamed = 0, gemms = 0;
+  uint32_t streamed = 0, pinned = 0, gemms = 0;
   for (uint32_t i = 0; i < spec.operands.size(); ++i) {
     const fb::Operand &operand = *instruction.operands()->Get(i);
     if (operand.kind() != fb::OperandKind::Weight)
       continue;
     gemms += spec.operands[i].gemm;
-    if (!residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
+    if (!residents.streams(operand.index(), device))
       continue;
     std::string_view name = spec.operands[i].name;
     if (!isOfExperts || !spec.operands[i].gemm)
@@ -150,9 +154,13 @@ Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
                          "are gaps between its matrices",
                          name);
     ++streamed;
+    pinned += residents.has(operand.index(), device, fb::ResidencyMode::Pinned);
   }
   if (streamed > 0 && streamed < gemms)
     return invalidPlan("{} of its {} weights are streamed", streamed, gemms);
+  if (pinned > 0 && pinned < streamed)
+    return invalidPlan("{} of its {} streamed weights are pinned", pinned,
+                       streamed);
   return Status::ok();
 }
 
@@ -189,8 +197,7 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
                              name, device);
       } else if (!residents.has(operand.index(), device,
                                 fb::ResidencyMode::Resident) &&
-                 !residents.has(operand.index(), device,
-                                fb::ResidencyMode::Streamed)) {
+                 !residents.streams(operand.index(), device)) {
         return invalidPlan("operand {} is a weight that device {} does not "
                            "have",
                            name, device);

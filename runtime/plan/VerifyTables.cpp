@@ -304,7 +304,7 @@ Status verifyResidency(const fb::Plan &plan) {
         verifyFields(plan, entry).at(fmt::format("residency {}", i)));
     const fb::Device &device = *plan.devices()->Get(entry.device());
     bool isCpu = device.kind() == fb::DeviceKind::Cpu;
-    bool streams = entry.mode() == fb::ResidencyMode::Streamed;
+    bool streams = isStreamed(entry.mode());
     if (streams && isCpu)
       return invalidPlan("residency {} streams to a CPU", i);
     if (streams && device.shares_memory())

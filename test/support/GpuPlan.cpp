@@ -3,6 +3,7 @@
 #include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
 #include "kernels/cuda/Fuse.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/schema/OpTable.h"
 #include "test/support/SplitPlan.h"
 
@@ -132,22 +133,23 @@ void makeGpu(fb::PlanT &plan, uint32_t device, int arch, uint32_t copyQueue) {
       orderQueues(plan, *phase);
 }
 
-/// Returns the number of parts in which the weights of an instruction are
-/// streamed.
-static int32_t partsOf(const fb::PlanT &plan,
-                       const fb::InstructionT &instruction) {
+/// Sets how the weights of an instruction are streamed.
+static void setParts(const fb::PlanT &plan, const fb::InstructionT &instruction,
+                     moek::cuda::LaunchContext &context) {
   int64_t bytes = 0, experts = 0;
   for (const fb::Operand &operand : instruction.operands)
     for (const fb::Residency &entry : plan.residency)
       if (operand.kind() == fb::OperandKind::Weight &&
           entry.weight() == operand.index() &&
           entry.device() == plan.queues[instruction.queue]->device &&
-          entry.mode() == fb::ResidencyMode::Streamed) {
+          moert::isStreamed(entry.mode())) {
+        context.pinned = entry.mode() == fb::ResidencyMode::Pinned;
         const fb::WeightT &w = *plan.weights[entry.weight()];
         experts = w.outer;
         bytes += w.outer * w.outer_stride;
       }
-  return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
+  if (experts)
+    context.parts = moek::cuda::streamedParts(bytes, experts);
 }
 
 namespace {
@@ -203,7 +205,7 @@ void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
       auto context =
           moek::cuda::contextOf(phase->max_tokens, plan.sequences, plan.context,
                                 device.arch, device.multiprocessors);
-      context.parts = partsOf(plan, *instruction);
+      setParts(plan, *instruction, context);
       Operands operands(plan, *phase, *instruction);
       moek::OpCode op = moert::findOp(instruction->op)->op;
       std::vector<moek::cuda::Launch> own;

@@ -12,9 +12,12 @@ class CudaStreamedTest : public CudaDeviceFixture {
 protected:
   Timing timing() const override { return timing_; }
   Timing timing_ = Timing::Late;
+  fb::ResidencyMode mode_ = fb::ResidencyMode::Streamed;
+  EngineOptions options_ = onSoftCuda();
 
   /// Prompts run on the GPU, with the experts that decode has on the CPU.
-  void stream() {
+  void stream(fb::ResidencyMode mode) {
+    mode_ = mode;
     splitPlan(plan(), [](const auto &phase, const auto &instruction) {
       return phase.name == "prefill" ? 1 : apartFromExperts(phase, instruction);
     });
@@ -30,7 +33,36 @@ protected:
   void residentStreamed(uint32_t weight) {
     for (fb::Residency &entry : plan().residency)
       if (entry.weight() == weight && entry.device() == 1)
-        entry = fb::Residency(weight, 1, fb::ResidencyMode::Streamed);
+        entry = fb::Residency(weight, 1, mode_);
+  }
+  /// Loads the code of the plan's kernels into a driver that has restarted.
+  void restart() {
+    start();
+    for (const auto &module : plan().modules)
+      for (const auto &image : module->images)
+        softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),
+                            image->cubin.size()},
+                           image->ptx);
+  }
+  /// Evaluates a prompt twice, by single launches and by graphs or what is used
+  /// in place of them, and returns the logits of the second time.
+  std::vector<float> logitsOf(const std::string &path) {
+    std::vector<float> all;
+    auto one = OneSequence::open(path, options_);
+    EXPECT_TRUE(one.isOk()) << one.status().message();
+    if (!one)
+      return all;
+    expectPrefill(*one);
+    EXPECT_TRUE(one->sequence.rewind(0).isOk());
+    Status status = one->engine->appendAll(
+        one->sequence, tokens,
+        [&](size_t, int32_t, std::span<const float> logits) {
+          all.insert(all.end(), logits.begin(), logits.end());
+          return Status::ok();
+        });
+    EXPECT_TRUE(status.isOk()) << status.message();
+    EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
+    return all;
   }
   uint32_t weightOf(const char *op, size_t operand) {
     return sample_.phase("prefill")
@@ -40,36 +72,36 @@ protected:
   }
 };
 
-TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
+// Whether experts are resident, go through a ring of any size or are read by
+// the GPU in the host's memory, and whenever copies run: the bits are the same.
+TEST_F(CudaStreamedTest, ResultsDependNeitherOnTheWayNorOnTiming) {
   SOFTWARE_ONLY();
-  stream();
-  std::string path = write();
-  std::vector<float> first;
-  for (Timing timing : {Timing::Early, Timing::Late, Timing::Seeded}) {
-    timing_ = timing;
-    start();
-    for (const auto &module : plan().modules)
-      for (const auto &image : module->images)
-        softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),
-                            image->cubin.size()},
-                           image->ptx);
-    auto one = OneSequence::open(path, onSoftCuda());
-    ASSERT_TRUE(one.isOk()) << one.status().message();
-    expectPrefill(*one); // Single launches at first, then graphs.
-    std::vector<float> all;
-    // Evaluates the prompt once more, with graphs only.
-    ASSERT_TRUE(one->sequence.rewind(0).isOk());
-    Status status = one->engine->appendAll(
-        one->sequence, tokens,
-        [&](size_t, int32_t, std::span<const float> logits) {
-          all.insert(all.end(), logits.begin(), logits.end());
-          return Status::ok();
-        });
-    ASSERT_TRUE(status.isOk()) << status.message();
-    if (first.empty())
-      first = all;
-    EXPECT_EQ(all, first);
-    EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
+  splitPlan(plan(), [](const auto &phase, const auto &instruction) {
+    return phase.name == "prefill" ? 1 : apartFromExperts(phase, instruction);
+  });
+  makeGpu(plan(), 1, planArch(), 1);
+  const std::vector<float> resident = logitsOf(write());
+  ASSERT_FALSE(resident.empty());
+  for (fb::ResidencyMode mode :
+       {fb::ResidencyMode::Streamed, fb::ResidencyMode::Pinned}) {
+    SamplePlan fresh{"ref"};
+    sample_ = std::move(fresh);
+    stream(mode);
+    const std::string path = write();
+    // Two slots of a line, of four, and all of a step's copies at a time.
+    std::vector<uint64_t> rings = {128, 512, kMostRingBytes};
+    if (mode == fb::ResidencyMode::Pinned)
+      rings = {kMostRingBytes};
+    for (uint64_t ring : rings)
+      for (Timing timing : {Timing::Early, Timing::Late, Timing::Seeded}) {
+        SCOPED_TRACE(testing::Message()
+                     << fb::EnumNameResidencyMode(mode) << ", ring of " << ring
+                     << " bytes, timing " << int(timing));
+        timing_ = timing;
+        options_.cuda.mostRingBytes = ring;
+        restart();
+        EXPECT_EQ(logitsOf(path), resident);
+      }
   }
 }
 
@@ -77,7 +109,7 @@ TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
 // of the two experts in each instruction's first part.
 TEST_F(CudaStreamedTest, UnusedExpertsAreNotStreamed) {
   SOFTWARE_ONLY();
-  stream();
+  stream(fb::ResidencyMode::Pinned);
   auto one = open();
   uint64_t each = 0;
   for (auto [op, operand] :
@@ -103,7 +135,7 @@ TEST_F(CudaStreamedTest, UnusedExpertsAreNotStreamed) {
 
 TEST_F(CudaStreamedTest, OnlyExpertsAreStreamed) {
   SOFTWARE_ONLY();
-  stream();
+  stream(fb::ResidencyMode::Streamed);
   residentStreamed(weightOf("linear", 1));
   EXPECT_THAT(failureOf(write(), StatusCode::InvalidFile),
               HasSubstr("operand w is a weight that is streamed, which only "
@@ -112,7 +144,7 @@ TEST_F(CudaStreamedTest, OnlyExpertsAreStreamed) {
 
 TEST_F(CudaStreamedTest, AllOfAnInstructionIsStreamedOrNothing) {
   SOFTWARE_ONLY();
-  stream();
+  stream(fb::ResidencyMode::Streamed);
   uint32_t gate = weightOf("experts_gate_up", 1);
   for (fb::Residency &entry : plan().residency)
     if (entry.weight() == gate && entry.device() == 1)
@@ -121,9 +153,18 @@ TEST_F(CudaStreamedTest, AllOfAnInstructionIsStreamedOrNothing) {
               HasSubstr("1 of its 2 weights are streamed"));
 }
 
+TEST_F(CudaStreamedTest, AllOfAnInstructionIsPinnedOrNothing) {
+  SOFTWARE_ONLY();
+  stream(fb::ResidencyMode::Streamed);
+  mode_ = fb::ResidencyMode::Pinned;
+  residentStreamed(weightOf("experts_gate_up", 1));
+  EXPECT_THAT(failureOf(write(), StatusCode::InvalidFile),
+              HasSubstr("1 of its 2 streamed weights are pinned"));
+}
+
 TEST_F(CudaStreamedTest, MatricesFollowEachOther) {
   SOFTWARE_ONLY();
-  stream();
+  stream(fb::ResidencyMode::Streamed);
   fb::WeightT &down = *plan().weights[weightOf("experts_linear", 1)];
   --down.outer;
   down.outer_stride += 64;
@@ -134,12 +175,48 @@ TEST_F(CudaStreamedTest, MatricesFollowEachOther) {
 // The driver refuses to pin more pages.
 TEST_F(CudaStreamedTest, PagesThatAreNotPinnedAreAnError) {
   SOFTWARE_ONLY();
-  stream();
+  stream(fb::ResidencyMode::Pinned);
   std::string path = write();
   softcuda::Options options;
   options.failures["cuMemHostRegister_v2"] = 2;
   softcuda::reset(std::move(options));
   EXPECT_THAT(failureOf(path, StatusCode::DoesNotFit), HasSubstr("pinning"));
+}
+
+// Of the weights only what the ring holds is pinned.
+TEST_F(CudaStreamedTest, OnlyTheRingIsPinned) {
+  SOFTWARE_ONLY();
+  stream(fb::ResidencyMode::Streamed);
+  const std::string path = write();
+  std::vector<uint64_t> pinned;
+  for (uint64_t ring : {uint64_t(128), uint64_t(1) << 12}) {
+    options_.cuda.mostRingBytes = ring;
+    restart();
+    logitsOf(path);
+    pinned.push_back(softcuda::totals().mostPinnedBytes);
+  }
+  EXPECT_EQ(pinned[1] - pinned[0], (1u << 12) - 128);
+}
+
+// A step that fails or is given up amid its copies leaves nothing behind.
+TEST_F(CudaStreamedTest, TheNextStepDoesNotNoticeOneThatFailed) {
+  SOFTWARE_ONLY();
+  stream(fb::ResidencyMode::Streamed);
+  options_.cuda.mostRingBytes = 512;
+  auto one = open(options_);
+  expectPrefill(one);
+  for (const char *call : {"cuEventSynchronize", "cuStreamWaitEvent"}) {
+    SCOPED_TRACE(call);
+    ASSERT_TRUE(one.sequence.rewind(0).isOk());
+    softcuda::options().failures[call] = 1;
+    Status status = one.engine->appendAll(
+        one.sequence, tokens,
+        [](size_t, int32_t, std::span<const float>) { return Status::ok(); });
+    softcuda::options().failures.clear();
+    EXPECT_THAT(status.message(), HasSubstr("streaming weights"));
+    ASSERT_TRUE(one.sequence.rewind(0).isOk());
+    expectPrefill(one);
+  }
 }
 
 } // namespace

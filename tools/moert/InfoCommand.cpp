@@ -57,6 +57,7 @@ Json gpuJson(const fb::Plan &plan, uint32_t index) {
       {"step_bytes", need.steps},
       {"pinned",
        {{"staging_bytes", need.staging},
+        {"ring_bytes", need.rings},
         {"streamed_weight_bytes", device.shares_memory() ? 0 : need.mapped},
         {"shared_weight_bytes", device.shares_memory() ? need.mapped : 0}}}};
 }
@@ -190,6 +191,9 @@ std::string gpuText(const Json &device) {
   const Json &pinned = device["pinned"];
   text += "; pinned host memory: " + bytes(pinned["staging_bytes"]) +
           " for input and output";
+  if (pinned["ring_bytes"] > 0)
+    text += ", " + bytes(pinned["ring_bytes"]) +
+            " through which experts are streamed";
   if (pinned["streamed_weight_bytes"] > 0)
     text +=
         ", " + bytes(pinned["streamed_weight_bytes"]) + " of streamed weights";

@@ -408,6 +408,14 @@ double transferSeconds(double bytes, const DeviceDesc &device) {
          bytes / device.link.planned(Peak::kAssumedRead);
 }
 
+double ringSeconds(double bytes, const DeviceDesc &host,
+                   const DeviceDesc &gpu) {
+  constexpr double kPasses = 3;
+  double rate = host.read.planned(Peak::kAssumedRead);
+  return std::max(transferSeconds(bytes, gpu),
+                  rate > 0 ? kPasses * bytes / rate : 0);
+}
+
 double copySeconds(double bytes, const DeviceDesc &from, const DeviceDesc &to) {
   double seconds = 0;
   for (const DeviceDesc *end : {&from, &to})

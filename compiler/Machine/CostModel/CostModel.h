@@ -59,6 +59,12 @@ double gemmSeconds(const mlir::moe::Product &product,
 /// to hand them over in the memory that it shares with the host.
 double transferSeconds(double bytes, const DeviceDesc &device);
 
+/// Returns the seconds to copy `bytes` of the host's memory to a GPU through a
+/// ring of pinned memory: those of the link, or those of the host's memory if
+/// they are more. It reads the bytes, writes them to the ring and reads them
+/// there.
+double ringSeconds(double bytes, const DeviceDesc &host, const DeviceDesc &gpu);
+
 /// Returns the seconds to copy `bytes` from one device to another. Between two
 /// GPUs they go through the host's memory and over both links.
 double copySeconds(double bytes, const DeviceDesc &from, const DeviceDesc &to);

@@ -88,6 +88,14 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
   return seconds;
 }
 
+double moe::streamSeconds(CostOpInterface op, const Cost &cost, bool pinned,
+                          const moec::DeviceDesc &host,
+                          const moec::DeviceDesc &gpu) {
+  return pinned ? moec::transferSeconds(cost.weightBytes, gpu)
+                : moec::ringSeconds(double(op.getResidentWeightBytes()), host,
+                                    gpu);
+}
+
 double moe::overheadSeconds(int64_t instructions, int64_t barriers,
                             const moec::DeviceDesc &device) {
   return double(instructions) * device.overheads.instruction +

@@ -31,6 +31,12 @@ inline constexpr double kNeverSeconds = 1e6;
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack);
 
+/// Returns the seconds in which the matrices of streamed experts get from
+/// `host` to `gpu` in a step with this `cost`. If they are `pinned`, the GPU
+/// reads those that it needs; otherwise all go through a ring.
+double streamSeconds(CostOpInterface op, const Cost &cost, bool pinned,
+                     const moec::DeviceDesc &host, const moec::DeviceDesc &gpu);
+
 /// Whether resident weights may have another layout than the file's: with
 /// weights=reference (no `mayPack`) those in the host's memory keep it, because
 /// kernels read the mapped file; a GPU with its own memory has a copy anyway.

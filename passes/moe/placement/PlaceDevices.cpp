@@ -56,8 +56,13 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
     module.walk([&](FileRowsOpInterface op) { keepTable(op, *target); });
 
-    const PlacementOptions options{optimizeFor, typicalPrompt, deferExperts,
-                                   mayPack(),   streamExperts, ubatch};
+    const PlacementOptions options{.objective = optimizeFor,
+                                   .typicalPrompt = typicalPrompt,
+                                   .deferExperts = deferExperts,
+                                   .mayPack = mayPack(),
+                                   .streamExperts = streamExperts,
+                                   .pinWeights = pinWeights,
+                                   .ubatch = ubatch};
     std::string compared;
     SearchCounts counts;
     const std::unique_ptr<WholePlan> plan =

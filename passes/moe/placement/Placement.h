@@ -99,8 +99,9 @@ std::vector<int64_t> totalsOf(ArrayRef<DeviceUse> use);
 
 /// Whether the host's experts are copied to GPUs in a prompt's long steps.
 struct Streaming {
-  int64_t from = 0;  ///< Tokens of the shortest such step; 0: there is none.
-  bool must = false; ///< Whether only placements count in which some are.
+  int64_t from = 0;    ///< Tokens of the shortest such step; 0: there is none.
+  bool must = false;   ///< Whether only placements count in which some are.
+  bool pinned = false; ///< Without the ring (kPinnedAttr).
 };
 
 /// The groups of a module, and what placement needs to know about them.

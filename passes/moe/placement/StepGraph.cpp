@@ -371,10 +371,11 @@ struct StepGraphs::Builder {
     node.streamed = piecesOf(op);
     all.readsHostLayout = false;
     for (const moec::DeviceDesc &device : all.target.devices)
-      node.copySeconds.push_back(
-          device.kind == moec::DeviceKind::Cuda
-              ? moec::transferSeconds(cost.weightBytes, device)
-              : 0);
+      node.copySeconds.push_back(device.kind == moec::DeviceKind::Cuda
+                                     ? streamSeconds(op, cost,
+                                                     all.streaming.pinned,
+                                                     all.target.host(), device)
+                                     : 0);
   }
 
   void addOp(Operation &op) {

@@ -119,6 +119,8 @@ private:
     for (auto [op, gpu] : all) {
       op->setAttr(kDeviceAttr, StringAttr::get(module.getContext(), gpu->name));
       op->setAttr(kStreamedAttr, UnitAttr::get(module.getContext()));
+      if (pinWeights)
+        op->setAttr(kPinnedAttr, UnitAttr::get(module.getContext()));
       op->removeAttr(kReasonAttr);
       op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(op, target.host(), *gpu, why);

@@ -94,8 +94,8 @@ moe::chooseWholePlan(ModuleOp module, ArrayRef<moec::TargetDesc> targets,
     if (isFound || (isAsked && tokens < options.streamExperts))
       return;
     setStepTokens(module, tokens);
-    auto plan =
-        attempt(target, {std::max<int64_t>(1, options.streamExperts), isAsked});
+    auto plan = attempt(target, {std::max<int64_t>(1, options.streamExperts),
+                                 isAsked, options.pinWeights});
     if ((isFound = gains(*plan)))
       best = std::move(plan);
   };

@@ -26,7 +26,8 @@ struct PlacementOptions {
   /// Tokens of the shortest step that streams experts; 0: none; -1: where that
   /// makes a request faster.
   int64_t streamExperts = 0;
-  int64_t ubatch = 0; ///< Most tokens of a prompt's step; 0: any.
+  bool pinWeights = false; ///< Streamed experts do not go through a ring.
+  int64_t ubatch = 0;      ///< Most tokens of a prompt's step; 0: any.
 };
 
 /// The fastest placement with some choices for the whole plan.

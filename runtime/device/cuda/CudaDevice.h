@@ -69,7 +69,8 @@ private:
   /// Makes accessible to the GPU those arenas of other devices that this
   /// device's instructions use, and the pages for copies between GPUs.
   Status mapArenas(std::span<std::byte *const> arenas);
-  /// Makes the pages of streamed weights accessible to the GPU.
+  /// Finds the streamed weights in the host's memory, and makes the pages
+  /// accessible to the GPU that it reads.
   Status mapWeights();
   /// Returns the GPU's address of host memory. Its pages must not contain other
   /// memory that is pinned separately.

@@ -63,6 +63,13 @@ public:
           CudaLaunch launch,
           bind(launches[i], modules_.function(module), op.index()));
       launch.awaitsLaunch = modules_.arch(module) >= kLaunchOrderArch;
+      const std::vector<moek::cuda::HostCopy> &copies = launches[i].copies;
+      if (!copies.empty()) {
+        part.copies.insert(part.copies.end(), copies.begin(), copies.end());
+        part.isWalked = segment.isRefused = true;
+      }
+      launch.copies = copies.size();
+      launch.copiesFirst = launches[i].copiesFirst;
       part.launches.push_back(std::move(launch));
       ++segment.count;
     }
@@ -180,19 +187,12 @@ private:
     return {};
   }
 
-  /// Returns the number of parts in which its weights are streamed. One launch
-  /// fetches the first part.
-  int32_t partsOf(const fb::Instruction &instruction) const {
-    for (const fb::Operand *operand : *instruction.operands())
-      if (operand->kind() == fb::OperandKind::Weight &&
-          memory_.streamed.contains(operand->index()))
-        return std::max(int32_t(count(instruction.launches())) - 1, 1);
-    return 0;
-  }
-
   StatusOr<std::vector<moek::cuda::Launch>> launchesOf(const ProvenOp &op) {
     context_.form = formOf(op.instruction());
-    context_.parts = partsOf(op.instruction());
+    const CudaWeights::Streaming streaming =
+        weights_.streamingOf(plan_, op.instruction());
+    context_.parts = streaming.parts;
+    context_.pinned = streaming.pinned;
     context_.step = reinterpret_cast<const moek::cuda::Step *>(
         uintptr_t(memory_.steps.at(op.instruction().queue())));
     cu::DevicePointer received = 0;

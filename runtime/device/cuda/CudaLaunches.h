@@ -43,6 +43,10 @@ struct CudaLaunch {
   /// begin while that ends (kernels/cuda/LaunchOrder.cuh).
   bool awaitsLaunch = false;
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
+  /// Copies through the queue's ring that come before the launch, and whether
+  /// they are the instruction's first (kernels/cuda/Launch.h).
+  size_t copies = 0;
+  bool copiesFirst = false;
   /// A copy to the host, for another GPU, of `bytes` bytes. The size is that of
   /// the largest step, because copies in a graph have a fixed size.
   std::byte *to = nullptr;
@@ -71,6 +75,8 @@ struct CudaHostCall {
 struct CudaPart {
   std::vector<CudaLaunch> launches;
   std::vector<CudaSegment> segments;
+  /// The copies through the ring, of all launches.
+  std::vector<moek::cuda::HostCopy> copies;
   StepEvents *events = nullptr; ///< Null: no event is waited for or signalled.
   cu::DevicePointer board = 0;  ///< The board of `events`, on the device.
   CudaSync sync = CudaSync::Flags;

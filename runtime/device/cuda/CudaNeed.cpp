@@ -6,10 +6,10 @@
 #include "runtime/device/StepBlock.h"
 #include "runtime/device/cuda/CudaStep.h"
 #include "runtime/device/cuda/CudaWeights.h"
+#include "runtime/device/cuda/RingShape.h"
 #include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
-#include <set>
 
 namespace moert {
 
@@ -47,23 +47,13 @@ uint64_t constantBytes(const fb::Plan &plan) {
 }
 
 /// Returns the bytes of slots for the weights that an instruction streams.
-uint64_t slotsOf(const fb::Plan &plan, const fb::Instruction &instruction,
-                 const std::set<uint32_t> &streamed) {
-  std::vector<const fb::Weight *> weights;
-  int64_t bytes = 0, experts = 0;
-  for (const fb::Operand *operand : *instruction.operands())
-    if (operand->kind() == fb::OperandKind::Weight &&
-        streamed.contains(operand->index())) {
-      weights.push_back(plan.weights()->Get(operand->index()));
-      experts = weights.back()->outer();
-      bytes += experts * weights.back()->outer_stride();
-    }
-  if (experts == 0)
-    return 0;
-  int64_t parts = moek::cuda::streamedParts(bytes, experts), slots = 0;
-  for (const fb::Weight *weight : weights)
-    slots += 2 * moek::cuda::slotBytes(weight->outer_stride(),
-                                       (experts + parts - 1) / parts);
+uint64_t slotsOf(const CudaWeights::Streaming &streaming) {
+  int64_t slots = 0;
+  for (const fb::Weight *weight : streaming.weights)
+    slots +=
+        2 * moek::cuda::slotBytes(weight->outer_stride(),
+                                  (streaming.experts + streaming.parts - 1) /
+                                      streaming.parts);
   return uint64_t(slots);
 }
 } // namespace
@@ -81,17 +71,16 @@ CudaNeed cudaNeed(const fb::Plan &plan, uint32_t device) {
       uint64_t(std::ranges::count(*plan.queues(), device, &fb::Queue::device)) *
       cudaStepBytes(StepRoom::of(plan));
   need.staging = std::max(kLeastStaging, largestInOut(plan, device));
-  std::set<uint32_t> streamed;
-  for (const CudaWeights::Mapped &piece : weights.mapped()) {
+  for (const CudaWeights::Mapped &piece : weights.mapped())
     need.mapped += alignUp(piece.end, kPinnedPage) - piece.begin;
-    if (!table.shares_memory())
-      streamed.insert(piece.weights.begin(), piece.weights.end());
-  }
+  for (const auto &[queue, ring] : ringsOf(plan, device))
+    need.rings += ring.bytes();
   for (const fb::Phase *phase : *plan.phases())
     for (uint32_t i = 0; i < count(phase->instructions()); ++i)
       if (const fb::Instruction &one = *phase->instructions()->Get(i);
           deviceOf(plan, one) == device)
-        need.slots = std::max(need.slots, slotsOf(plan, one, streamed));
+        need.slots =
+            std::max(need.slots, slotsOf(weights.streamingOf(plan, one)));
   return need;
 }
 

@@ -24,15 +24,16 @@ struct CudaNeed {
   uint64_t steps = 0; ///< Parameters of steps, one block per queue.
   // Host memory that the GPU accesses.
   uint64_t staging = 0; ///< Buffer for reads and writes by the host.
-  /// Pages with weights that are streamed, or that a GPU that shares the host's
-  /// memory reads there.
+  /// Pages with weights that the GPU copies itself, or reads there because it
+  /// shares the host's memory.
   uint64_t mapped = 0;
+  uint64_t rings = 0; ///< Rings through which weights are streamed, at most.
 
   /// Total in the GPU's memory, without that of its driver.
   uint64_t total() const {
     return weights + kv + activations + workspace + constants + steps;
   }
-  uint64_t pinned() const { return staging + mapped; }
+  uint64_t pinned() const { return staging + mapped + rings; }
 };
 
 /// Returns the memory that device `device` of the plan, a GPU, needs.

@@ -22,8 +22,9 @@ struct CudaMemory {
   std::vector<cu::DevicePointer> constants;    ///< By constant of the plan.
   /// Pages of CudaLinks; 0: this device has no link.
   cu::DevicePointer links = 0;
-  /// By weight of the plan: the GPU's address of host memory with streamed
-  /// weights, and with weights that it has there.
+  /// By weight of the plan: the GPU's address of host memory with weights that
+  /// it streams, and with weights that it has there. Of weights that go through
+  /// a ring, it is the host's address.
   std::map<uint32_t, cu::DevicePointer> streamed, inPlace;
 };
 

@@ -31,7 +31,7 @@ Status makePinnable(std::span<std::byte> pages, bool isCopy) {
     return Status(StatusCode::DoesNotFit,
                   fmt::format("{} of weights that a GPU reads in the host's "
                               "memory do not fit into it: {}; if they are "
-                              "streamed, compile with --stream-experts off",
+                              "streamed, compile without --pin-weights",
                               humanBytes(double(pages.size())),
                               std::strerror(errno)));
   (void)::madvise(copy, pages.size(), MADV_HUGEPAGE);

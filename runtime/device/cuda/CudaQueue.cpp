@@ -102,7 +102,7 @@ void CudaQueue::begin(CudaPart &part, const StepControl &control,
   name_ = std::move(name);
   status_ = Status::ok();
   task_ = Task::None;
-  if (!part.events)
+  if (!part.events && part.copies.empty())
     status_ = walk();
   else // Times are measured per instruction, which a graph does not allow.
     start(part.graph.get() && control.times.empty() ? Task::Whole : Task::Walk);
@@ -122,7 +122,7 @@ void CudaQueue::start(Task task) {
         status_ = !use                   ? use.status()
                   : task_ == Task::Whole ? runWhole()
                                          : walk();
-        if (!status_.isOk())
+        if (!status_.isOk() && part_->events)
           part_->events->stop();
         ended_.advance();
       }
@@ -138,13 +138,16 @@ bool CudaQueue::isGivenUp() const {
 Status CudaQueue::end() {
   if (!part_)
     return Status::ok();
-  if (task_ != Task::None &&
-      !ended_.waitWhile(ends_, part_->events->patience())) {
+  if (task_ != Task::None && part_->events &&
+      !ended_.waitWhile(ends_, part_->events->patience()))
     part_->events->giveUp();
+  if (task_ != Task::None)
     ended_.waitWhile(ends_);
-  }
   // Whatever the outcome, no work of the step may run after its end.
   Status last = synchronize();
+  if (!part_->copies.empty())
+    if (Status copied = ring_->end(); last.isOk())
+      last = std::move(copied);
   if (!last.isOk() && status_.isOk() && !part_->segments.empty())
     status_ = failed(std::move(last), part_->segments.back().first,
                      part_->segments.back().count);
@@ -157,6 +160,8 @@ Status CudaQueue::end() {
 
 Status CudaQueue::walk() {
   StepEvents *events = control_.events;
+  if (!part_->copies.empty())
+    MOE_RETURN_IF_ERROR(ring_->begin(part_->copies));
   for (CudaSegment &segment : part_->segments) {
     auto begin = Clock::now();
     for (uint32_t event : segment.waits)
@@ -217,6 +222,7 @@ Status CudaQueue::run(CudaSegment &segment) {
 bool CudaQueue::follows(const CudaSegment &segment, size_t index) const {
   return options_.overlapsLaunches && index > segment.first &&
          part_->launches[index - 1].function &&
+         part_->launches[index].copies == 0 &&
          part_->launches[index].awaitsLaunch;
 }
 
@@ -377,6 +383,8 @@ Status CudaQueue::launch(const CudaLaunch &launch, bool follows) {
                                                   launch.bytes, stream()),
                "sending to another GPU")
         .at(name_(launch.instruction));
+  if (launch.copies > 0)
+    MOE_RETURN_IF_ERROR(copyBefore(launch));
   void *argument = const_cast<std::byte *>(launch.args.data());
   cu::Result result = cu::kNotSupported;
   if (follows) {
@@ -398,6 +406,13 @@ Status CudaQueue::launch(const CudaLaunch &launch, bool follows) {
   if (result == cu::kSuccess)
     return Status::ok();
   return driver_.check(result, "launching it").at(name_(launch.instruction));
+}
+
+Status CudaQueue::copyBefore(const CudaLaunch &launch) {
+  if (part_ && isGivenUp())
+    return Status(StatusCode::Cancelled, "interrupted");
+  return ring_->bring(launch.copies, launch.copiesFirst, stream())
+      .at(name_(launch.instruction));
 }
 
 Status CudaQueue::synchronize() {
@@ -425,10 +440,25 @@ Status CudaQueue::failed(Status status, size_t first, size_t count) const {
 Status CudaQueue::runAlone(const CudaPart &part, uint32_t instruction,
                            const PlaceNamer &name) {
   name_ = name;
-  for (const CudaLaunch &one : part.launches)
+  std::vector<moek::cuda::HostCopy> copies;
+  auto next = part.copies.begin();
+  for (const CudaLaunch &one : part.launches) {
     if (one.instruction == instruction)
-      MOE_RETURN_IF_ERROR(launch(one));
-  return synchronize().at(name(instruction));
+      copies.insert(copies.end(), next, next + ptrdiff_t(one.copies));
+    next += ptrdiff_t(one.copies);
+  }
+  if (!copies.empty())
+    MOE_RETURN_IF_ERROR(ring_->begin(copies));
+  Status status;
+  for (const CudaLaunch &one : part.launches)
+    if (one.instruction == instruction && status.isOk())
+      status = launch(one);
+  if (Status ended = synchronize(); status.isOk())
+    status = std::move(ended).at(name(instruction));
+  if (!copies.empty())
+    if (Status ended = ring_->end(); status.isOk())
+      status = std::move(ended).at(name(instruction));
+  return status;
 }
 
 } // namespace moert

@@ -1,10 +1,11 @@
 //===- CudaQueue.h - Runs a GPU queue's part of steps -----------*- C++ -*-===//
 //
 // A queue has a stream, and the parameters of its steps in the device's memory.
-// A part without waits and signals is launched by the thread that begins it.
-// All others are launched by the queue's own thread: a driver's launch queue is
-// finite, so a launch may last until the GPU has passed a wait for another
-// device, which the thread that begins the step has still to begin. If the
+// A part without waits, signals and copies through a ring is launched by the
+// thread that begins it. All others are launched by the queue's own thread: a
+// driver's launch queue is finite, so a launch may last until the GPU has
+// passed a wait for another device, which the thread that begins the step has
+// still to begin; and copies wait for the threads that fill the ring. If the
 // part's graph synchronises with other queues by itself (CudaSync), that thread
 // then only watches for failures, which a graph cannot report to queues that
 // wait for it. In all other cases, and in a part's first step, it waits for
@@ -19,6 +20,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/device/StepBlock.h"
 #include "runtime/device/cuda/CudaLaunches.h"
+#include "runtime/device/cuda/CudaRing.h"
 
 #include <functional>
 #include <memory>
@@ -40,6 +42,9 @@ public:
                                                      StepRoom room,
                                                      CudaOptions options);
   ~CudaQueue();
+
+  /// Sets the ring of parts that stream weights through one.
+  void setRing(std::unique_ptr<CudaRing> ring) { ring_ = std::move(ring); }
 
   cu::Stream stream() const { return stream_.get(); }
   /// Address from which kernels read the step's parameters.
@@ -97,6 +102,8 @@ private:
   bool follows(const CudaSegment &segment, size_t index) const;
   /// `follows`: the launch may begin while the one before ends.
   Status launch(const CudaLaunch &launch, bool follows = false);
+  /// Enqueues the copies through the ring that come before the launch.
+  Status copyBefore(const CudaLaunch &launch);
   /// Waits for the stream: with a busy core if this is all that the process
   /// does meanwhile, otherwise asleep, because each core has a worker.
   Status synchronize();
@@ -112,6 +119,7 @@ private:
   CudaOwned<cu::Stream> stream_;
   /// Recorded where a thread waits for the stream without keeping a core busy.
   CudaOwned<cu::Event> reached_;
+  std::unique_ptr<CudaRing> ring_; ///< Null: no part has copies.
 
   CudaPart *part_ = nullptr; ///< Null: no part has begun.
   StepControl control_;

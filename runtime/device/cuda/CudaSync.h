@@ -3,6 +3,8 @@
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDASYNC_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDASYNC_H
 
+#include "runtime/device/cuda/RingShape.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +33,8 @@ struct CudaOptions {
   bool overlapsLaunches = false;
   /// Launches bring weights of later ones into L2 (CudaPrefetch.h).
   bool prefetches = true;
+  /// The most bytes of the rings of all queues together; tests use less.
+  uint64_t mostRingBytes = kMostRingBytes;
   /// Receives notes for the user, such as why another way is used; may be null.
   /// Called between steps or before any device begins one.
   std::function<void(const std::string &)> note = {};

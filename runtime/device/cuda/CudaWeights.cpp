@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/CudaWeights.h"
 
+#include "kernels/cuda/Launch.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/plan/PlanAccess.h"
 
@@ -17,7 +18,7 @@ constexpr size_t kRing = 4;
 /// Returns whether a GPU reads a weight in the host's memory.
 bool isMapped(const fb::Plan &plan, const fb::Residency &residency) {
   if (residency.mode() != fb::ResidencyMode::Resident)
-    return residency.mode() == fb::ResidencyMode::Streamed;
+    return residency.mode() == fb::ResidencyMode::Pinned;
   return plan.devices()->Get(residency.device())->shares_memory() &&
          plan.weights()->Get(residency.weight())->offset() %
                  kInPlaceAlignment ==
@@ -34,6 +35,8 @@ CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
   std::vector<Resident> resident;
   for (uint32_t i = 0; i < count(plan.residency()); ++i) {
     const fb::Residency &r = *plan.residency()->Get(i);
+    if (r.device() == device && isStreamed(r.mode()))
+      streamed_[r.weight()] = r.mode();
     if (r.device() != device || r.mode() != fb::ResidencyMode::Resident ||
         isMapped(plan, r))
       continue;
@@ -89,6 +92,33 @@ void CudaWeights::findMapped(const fb::Plan &plan, uint32_t device) {
   }
   std::erase_if(mapped_,
                 [](const Mapped &piece) { return piece.weights.empty(); });
+}
+
+CudaWeights::Streaming
+CudaWeights::streamingOf(const fb::Plan &plan,
+                         const fb::Instruction &instruction) const {
+  Streaming result;
+  int64_t bytes = 0;
+  for (const fb::Operand *operand : *instruction.operands())
+    if (auto how = streamed_.find(operand->index());
+        operand->kind() == fb::OperandKind::Weight && how != streamed_.end()) {
+      const fb::Weight *weight = plan.weights()->Get(operand->index());
+      result.weights.push_back(weight);
+      result.experts = weight->outer();
+      result.pinned = how->second == fb::ResidencyMode::Pinned;
+      bytes += weight->outer() * weight->outer_stride();
+    }
+  if (!result.weights.empty())
+    result.parts = moek::cuda::streamedParts(bytes, result.experts);
+  return result;
+}
+
+std::vector<uint32_t> CudaWeights::throughRing() const {
+  std::vector<uint32_t> weights;
+  for (auto [weight, mode] : streamed_)
+    if (mode == fb::ResidencyMode::Streamed)
+      weights.push_back(weight);
+  return weights;
 }
 
 Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,

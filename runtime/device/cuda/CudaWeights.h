@@ -17,6 +17,7 @@
 #include "runtime/plan/WeightFiles.h"
 #include "runtime/schema/plan_generated.h"
 
+#include <map>
 #include <vector>
 
 namespace moert {
@@ -46,13 +47,25 @@ public:
   struct Mapped {
     uint32_t file;
     uint64_t begin, end; ///< Bytes of the file; `begin` is page-aligned.
-    /// Weights that this device streams from the range, or reads in it because
-    /// it shares the host's memory.
+    /// Weights that this device copies from the range itself, or reads in it
+    /// because it shares the host's memory.
     std::vector<uint32_t> weights;
   };
   /// Returns the ranges with weights for this device. Ranges share no pages and
   /// are the same for all GPUs of the plan.
   const std::vector<Mapped> &mapped() const { return mapped_; }
+
+  /// How the weights of an instruction are streamed.
+  struct Streaming {
+    std::vector<const fb::Weight *> weights; ///< Empty: they are not.
+    int64_t experts = 0;
+    int32_t parts = 0;   ///< Number of parts in which they are copied.
+    bool pinned = false; ///< The GPU reads them in the host's memory.
+  };
+  Streaming streamingOf(const fb::Plan &plan,
+                        const fb::Instruction &instruction) const;
+  /// Returns the weights that the device streams through a ring.
+  std::vector<uint32_t> throughRing() const;
 
   /// Bytes of a buffer in the ring. At 8 MiB, the 10 us that a copy takes to
   /// start are 3 % of its 323 us at 26 GB/s.
@@ -78,6 +91,7 @@ private:
   void findMapped(const fb::Plan &plan, uint32_t device);
 
   std::vector<Range> ranges_;
+  std::map<uint32_t, fb::ResidencyMode> streamed_; ///< By weight of the plan.
   std::vector<Mapped> mapped_;
   std::vector<uint64_t> offsets_; ///< By weight of the plan.
   uint64_t bytes_ = 0;

@@ -43,6 +43,11 @@ GpuTest::imagesOf(const std::vector<cuda::Launch> &launches) {
 void GpuTest::run(const std::vector<cuda::Launch> &launches) {
   std::vector<moec::KernelImage> images = imagesOf(launches);
   for (size_t i = 0; i < images.size(); ++i) {
+    for (const cuda::HostCopy &copy : launches[i].copies) {
+      std::vector<uint8_t> bytes(size_t(copy.bytes));
+      gpu->copyOut(bytes.data(), uint64_t(uintptr_t(copy.from)), bytes.size());
+      gpu->copyIn(uint64_t(uintptr_t(copy.to)), bytes.data(), bytes.size());
+    }
     std::string wrong = gpu->launch(launches[i], images[i]);
     ASSERT_EQ(wrong, "") << launches[i].kernel.entry;
   }

@@ -55,7 +55,8 @@ struct GpuTest {
   std::string why;
 
   static GpuTest &get();
-  /// Compiles and runs; errors become failures of the test.
+  /// Compiles and runs, with the copies before launches; what they copy is on
+  /// the GPU here. Errors become failures of the test.
   void run(const std::vector<cuda::Launch> &launches);
   std::vector<moec::KernelImage>
   imagesOf(const std::vector<cuda::Launch> &launches);

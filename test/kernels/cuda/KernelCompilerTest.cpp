@@ -118,9 +118,12 @@ private:
       if (tokens != 512)
         continue;
       context_.parts = 4; // Steps that stream weights have many tokens.
-      add<OpCode::ExpertsGateUp>(gated);
-      add<OpCode::ExpertsLinear>(
-          {.w = weight(format, 64, 2048, 1408), .topK = 6});
+      for (bool pinned : {false, true}) {
+        context_.pinned = pinned;
+        add<OpCode::ExpertsGateUp>(gated);
+        add<OpCode::ExpertsLinear>(
+            {.w = weight(format, 64, 2048, 1408), .topK = 6});
+      }
       context_.parts = 0;
     }
     context_.form = {};

@@ -404,7 +404,7 @@ struct Moved {
 
 template <OpCode Op>
 void runTyped(const void *args, const Step &step, const cuda::GemmForm &form,
-              int32_t parts, int multiprocessors) {
+              int32_t parts, int multiprocessors, bool pinned) {
   GpuTest &test = GpuTest::get();
   Mirror mirror(*test.gpu);
   ArgsOf<Op> moved = *static_cast<const ArgsOf<Op> *>(args);
@@ -413,6 +413,7 @@ void runTyped(const void *args, const Step &step, const cuda::GemmForm &form,
   cuda::LaunchContext context = contextOf(*test.gpu, step);
   context.form = form;
   context.parts = parts;
+  context.pinned = pinned;
   if (multiprocessors)
     context.multiprocessors = multiprocessors;
   context.step = mirror.in(&onGpu, sizeof(onGpu));
@@ -454,11 +455,13 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
 }
 
 void runOnGpu(OpCode op, const void *args, const Step &step,
-              const cuda::GemmForm &form, int32_t parts, int multiprocessors) {
+              const cuda::GemmForm &form, int32_t parts, int multiprocessors,
+              bool pinned) {
   switch (op) {
 #define MOE_CUDA_KERNEL(name, op)                                              \
   case OpCode::op:                                                             \
-    return runTyped<OpCode::op>(args, step, form, parts, multiprocessors);
+    return runTyped<OpCode::op>(args, step, form, parts, multiprocessors,      \
+                                pinned);
 #include "kernels/Kernels.def"
   default:
     FAIL() << "only the host has kernels for op " << unsigned(op);

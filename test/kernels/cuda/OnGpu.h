@@ -18,11 +18,12 @@ struct Files {
 };
 
 /// Runs an instruction whose arguments point into this process; of experts with
-/// weights that are streamed in `parts`, unless 0; with the launches for a GPU
-/// of so many `multiprocessors`, unless 0.
+/// weights that are streamed in `parts`, unless 0, which launches copy if they
+/// are `pinned`; with the launches for a GPU of so many `multiprocessors`,
+/// unless 0.
 void runOnGpu(OpCode op, const void *args, const Step &step,
               const cuda::GemmForm &form, int32_t parts = 0,
-              int multiprocessors = 0);
+              int multiprocessors = 0, bool pinned = false);
 
 /// How the launches for a step of `tokens` on a GPU of so many multiprocessors
 /// divide a product's tiles by columns (kernels/cuda/Tail.cuh).

@@ -122,6 +122,9 @@ public:
         mapped[weight] =
             at + table.weights()->Get(weight)->offset() - piece.begin;
     }
+    // Nothing is copied; slots hold zeros.
+    for (uint32_t weight : weights.throughRing())
+      memory.streamed[weight] = memory.weights;
     return memory;
   }
 

@@ -490,7 +490,8 @@ void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens,
                            : reinterpret_cast<const uint8_t *>(floats.data());
   Matrix<float> whole(int64_t(tokens) * topK, rows, 3);
   Matrix<float> inParts(int64_t(tokens) * topK, rows, 3);
-  auto run = [&](OpCode op, Matrix<float> &out, int32_t parts) {
+  auto run = [&](OpCode op, Matrix<float> &out, int32_t parts,
+                 bool pinned = false) {
     ExpertsGateUpArgs both{act,
                            isPacked ? acts.memory.stride : floats.stride * 4,
                            isPacked ? gate.view : gateFiles.view,
@@ -510,17 +511,18 @@ void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens,
                           both.outStride, topK,           true};
     out.reset();
     if (op == OpCode::ExpertsGateUp)
-      runOnGpu(op, &both, {tokens, 0}, form, parts);
+      runOnGpu(op, &both, {tokens, 0}, form, parts, 0, pinned);
     else
-      runOnGpu(op, &one, {tokens, 0}, form, parts);
+      runOnGpu(op, &one, {tokens, 0}, form, parts, 0, pinned);
   };
   for (OpCode op : {OpCode::ExpertsGateUp, OpCode::ExpertsLinear}) {
     // Experts of floats that are not streamed are multiplied by tensor cores.
     run(op, whole, formatInfo(format).blockElements == 1 ? 1 : 0);
-    for (int32_t parts : {1, 2, 3, 7}) {
-      run(op, inParts, parts);
-      EXPECT_EQ(inParts.bytes(), whole.bytes()) << parts << " parts";
-    }
+    for (int32_t parts : {1, 2, 3, 7})
+      for (bool pinned : {false, true}) {
+        run(op, inParts, parts, pinned);
+        EXPECT_EQ(inParts.bytes(), whole.bytes()) << parts << " parts";
+      }
   }
 }
 
