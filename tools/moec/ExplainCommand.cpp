@@ -1,4 +1,5 @@
 #include "compiler/Explain/Explain.h"
+#include "compiler/Explain/Why.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/plan/OutputRule.h"
 #include "tools/common/Force.h"
@@ -14,6 +15,7 @@ namespace moec {
 namespace {
 struct Options {
   std::string plan, html;
+  std::optional<std::string> why;
   uint32_t rung = 0;
   bool full = false;
   bool json = false;
@@ -27,6 +29,17 @@ Status writePage(const moert::Plan &plan, const Options &options) {
   MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
                        rule.target(options.html, moert::OutputKind::Page));
   return moert::writeOutput(std::move(target), explainHtml(plan));
+}
+Status printWhy(const moert::Plan &plan, const Options &options) {
+  if (options.json) {
+    MOE_ASSIGN_OR_RETURN(std::string json, whyJson(plan.table(), *options.why));
+    moetool::printJson(json);
+    return Status::ok();
+  }
+  MOE_ASSIGN_OR_RETURN(std::string text,
+                       whyText(plan.table(), *options.why, options.full));
+  moetool::printText(text);
+  return Status::ok();
 }
 } // namespace
 
@@ -43,6 +56,8 @@ void addExplainCommand(moetool::Tool &tool) {
         MOE_RETURN_IF_ERROR(plan.chooseNamed(options->rung));
         if (!options->html.empty())
           return writePage(plan, *options);
+        if (options->why)
+          return printWhy(plan, *options);
         if (options->json)
           moetool::printJson(explainJson(plan));
         else
@@ -53,6 +68,10 @@ void addExplainCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::rung, options->rung);
   moetool::addOption(*command, rows::full, options->full);
   moetool::addOption(*command, rows::explainJson, options->json);
+  moetool::addReader(*command, rows::why, [options](const std::string &text) {
+    options->why = text;
+    return Status::ok();
+  });
   moetool::addOption(*command, rows::html, options->html);
   moetool::addForce(*command, options->force);
 }
