@@ -184,8 +184,9 @@ Shape warpgroupShape(const Product &p) {
 constexpr int64_t kClusterBlocks = 4;
 
 /// Returns the shape of blocks in clusters, or one without if a product has too
-/// few tiles of it. A lane has 128 sums. In the simulation, panels gain nothing:
-/// L2 delivers half as much then, but each weight has to be unpacked as before.
+/// few tiles of it. A lane has 128 sums. In the simulation, panels gain
+/// nothing: L2 delivers half as much then, but each weight has to be unpacked
+/// as before.
 Shape clusterShape(const Product &p, const LaunchContext &context) {
   const int64_t tiles = p.isGate ? 2 : 1;
   Shape s{256 / tiles, 8, 1, tiles, 1, 0, 1, p.isGate};

@@ -30,14 +30,14 @@ namespace {
 /// Costs in columns of a part that is added in place: kPartCols until its first
 /// columns have arrived and to store results, kMoveCols to load another part's
 /// sums. In the simulation of a 5090, tiles of 256 x 128 multiply a column in
-/// 49 cycles, a part begins after 5700 cycles, and results or sums of a tile are
-/// stored or loaded in 9400 cycles.
+/// 49 cycles, a part begins after 5700 cycles, and results or sums of a tile
+/// are stored or loaded in 9400 cycles.
 constexpr int64_t kPartCols = 288, kMoveCols = 192;
 /// The cost of storing a part's sums and adding them by a second launch, if all
 /// multiprocessors do so. In the simulation of a 3090, that reads and stores
-/// 190 KiB for a tile of 256 x 128, which takes a multiprocessor's share of DRAM
-/// 18 us, and the tile multiplies 7168 columns in 227 us. Other GPUs have about
-/// the same ratio.
+/// 190 KiB for a tile of 256 x 128, which takes a multiprocessor's share of
+/// DRAM 18 us, and the tile multiplies 7168 columns in 227 us. Other GPUs have
+/// about the same ratio.
 constexpr int64_t kSumCols = 512;
 /// The cost of starting a part, until its first columns have arrived.
 constexpr int64_t kStartCols = 64;

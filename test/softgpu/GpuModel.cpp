@@ -13,7 +13,8 @@ namespace softgpu {
 // Rates of L2 are an assumption: read kernels that fit it give about 5.5 TB/s
 // on an H100 and a 4090. mma.sync reaches 63 % of an H100's peak, which needs
 // wgmma (arXiv 2402.13499). The part of DRAM's rate: a copy gives 81 % on an
-// H100 (test/bench/README.md, "Kernels on a GPU"), a read kernel 91 % on a 3090.
+// H100 (test/bench/README.md, "Kernels on a GPU"), a read kernel 91 % on a
+// 3090.
 static constexpr GpuModel k3090 = {.name = "3090",
                                    .arch = 86,
                                    .multiprocessors = 82,
