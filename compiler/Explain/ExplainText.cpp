@@ -4,14 +4,43 @@
 #include "compiler/Explain/GpuCode.h"
 #include "compiler/Explain/IntensityTable.h"
 #include "compiler/Explain/LadderTable.h"
+#include "compiler/Machine/CostModel/TypicalRequest.h"
 #include "runtime/base/Page.h"
 #include "runtime/plan/PlanAccess.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
 
 using namespace moert;
 
 namespace moec {
 
 namespace {
+
+/// Returns the word after an option of the command that made the plan; "" if
+/// the command does not have it.
+std::string_view wordAfter(std::string_view options, std::string_view name) {
+  size_t at = options.find(name);
+  if (at == std::string_view::npos)
+    return "";
+  options.remove_prefix(std::min(options.size(), at + name.size() + 1));
+  return options.substr(0, options.find(' '));
+}
+
+/// Describes the requests for which placement chose devices.
+std::string typicalRequest(std::string_view options) {
+  std::string_view goal = wordAfter(options, "--optimize-for");
+  std::string_view prompt = wordAfter(options, "--typical-prompt");
+  std::string tokens = fmt::format("{} generated tokens", kTypicalGenerated);
+  if (goal == "decode")
+    return tokens;
+  std::string prompts =
+      prompt.empty() || prompt == "mixed"
+          ? fmt::format("a prompt of {} tokens, equally often",
+                        fmt::join(kTypicalPrompts, " or "))
+          : fmt::format("a prompt of {} tokens", prompt);
+  return goal == "prefill" ? prompts : prompts + ", and " + tokens;
+}
 
 void modelGroup(Page &page, const fb::Plan &plan,
                 const ExplainSummary &summary) {
@@ -37,6 +66,8 @@ void modelGroup(Page &page, const fb::Plan &plan,
   page.line("compiler", printable(text(plan.compiler())));
   if (!text(plan.options()).empty())
     page.line("options", escaped(text(plan.options())));
+  if (count(plan.devices()) > 1)
+    page.line("placed for", escaped(typicalRequest(text(plan.options()))));
   for (uint32_t i = 0; i < count(plan.files()); ++i) {
     const fb::File *file = plan.files()->Get(i);
     const bool isLoaded = file->kind() == fb::FileKind::Loaded;

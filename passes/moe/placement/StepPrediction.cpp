@@ -1,5 +1,6 @@
 #include "passes/moe/placement/StepPrediction.h"
 
+#include "compiler/Machine/CostModel/TypicalRequest.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/moe/Passes.h"
@@ -16,15 +17,14 @@ using namespace mlir::moe;
 
 RequestMix moe::requestMix(ModuleOp module, Objective objective, int64_t prompt,
                            int64_t deferred) {
-  constexpr double kGenerated = 256;
-  constexpr int64_t kPrompts[] = {256, 2048, 16384};
-  RequestMix mix{{}, kGenerated, deferred};
+  RequestMix mix{{}, double(moec::kTypicalGenerated), deferred};
   int64_t context = 1;
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     if (PhaseAttr phase = phaseOf(function))
       context = std::max(context, phase.getContextLength());
   if (objective != Objective::Decode)
-    for (int64_t tokens : prompt > 0 ? ArrayRef(prompt) : ArrayRef(kPrompts))
+    for (int64_t tokens :
+         prompt > 0 ? ArrayRef(prompt) : ArrayRef(moec::kTypicalPrompts))
       mix.prompts.push_back(std::min(tokens, context));
   if (objective == Objective::Prefill)
     mix.generated = 0;
