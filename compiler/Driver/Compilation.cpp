@@ -569,6 +569,8 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);
     std::ranges::move(rules.notes, std::back_inserter(report.notes));
+    if (rules.keepsExperts && request.streamExperts < 0)
+      options.streamExperts = 0;
     if (rules.streamFrom > 0) {
       options.streamExperts = rules.streamFrom;
       options.streamSource = rules.streamSource;

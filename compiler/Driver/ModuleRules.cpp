@@ -200,9 +200,13 @@ private:
     for (size_t index = 0; index < file.rules.size(); ++index) {
       const auto &[name, word] = file.rules[index].prefillDevice;
       const NamedDevice &generate = file.rules[index].device;
-      if (!uses[index].places || name.empty() || generate.name.empty() ||
-          name == generate.name)
+      if (!uses[index].places || name.empty() || generate.name.empty())
         continue;
+      if (name == generate.name) {
+        result.keepsExperts |=
+            uses[index].placesExperts && name == model.target.host().name;
+        continue;
+      }
       // Experts are streamed from the CPU to a GPU, and nothing else is.
       const bool isExperts = uses[index].placesExperts &&
                              generate.name == model.target.host().name;
@@ -225,8 +229,8 @@ private:
                         fmt::join(asked.prefill, ", "), asked.generate,
                         asked.generate,
                         asked.isExperts && !streams
-                            ? "; --stream-experts auto copies experts to a GPU "
-                              "for long prompts"
+                            ? "; --stream-experts says when long prompts "
+                              "copy experts to a GPU"
                             : ""));
   }
 

@@ -43,6 +43,8 @@ struct ModuleRules {
   /// line and key that say so; 0: the file does not stream.
   int64_t streamFrom = 0;
   std::string streamSource;
+  /// Whether experts are to stay on the host in prompts too.
+  bool keepsExperts = false;
   std::vector<std::string> notes; ///< Parts of the rules that have no effect.
 };
 

@@ -294,8 +294,8 @@ TEST(ModuleRules, TwoDevicesAreOneNote) {
       notesOf(experts),
       ElementsAre("r.yaml:1: prefill_device is cuda:0, cuda:1 and "
                   "generate_device cpu: both phases run on cpu, where the "
-                  "weights are; --stream-experts auto copies experts to a GPU "
-                  "for long prompts (as in line 5)"));
+                  "weights are; --stream-experts says when long prompts copy "
+                  "experts to a GPU (as in line 5)"));
   EXPECT_THAT(notesOf(experts, {.streams = true}),
               ElementsAre(Not(HasSubstr("--stream-experts"))));
   EXPECT_THAT(notesOf(rule("name: 'lm_head'", two("cuda", "cpu"))),

@@ -80,6 +80,8 @@ std::string profile(TempDir &folder, Dice &dice, const Routers &routers) {
 struct Wanted {
   std::vector<int64_t> expertsOnCpu;
   int64_t attentionOnGpu = -1;
+  /// Whether the experts may be copied to a GPU in long steps of a prompt.
+  bool mayStream = true;
 };
 
 void addLadder(Dice &dice, const Machine &machine,
@@ -138,7 +140,7 @@ Wanted ask(Kind kind, TempDir &folder, Dice &dice, const RandomModel &model,
             "prefill_device: cpu}}}}\n"
             "  recursive: False\n",
             layer));
-    wanted = {routers.layers, layer};
+    wanted = {routers.layers, layer, /*mayStream=*/false};
     break;
   }
   case TensorRules: {
@@ -183,7 +185,9 @@ std::string missingOf(const moert::fb::Plan &plan, const Wanted &wanted) {
                      device = entry->device()->string_view();
     std::string place = fmt::format("{} of {} on {}", moert::labelOf(*entry),
                                     entry->phase()->string_view(), device);
-    if (part == "ffn_experts" && !isCpu[device] &&
+    bool streams =
+        entry->phase()->string_view() == "streamed_prefill" && wanted.mayStream;
+    if (part == "ffn_experts" && !isCpu[device] && !streams &&
         std::ranges::find(wanted.expertsOnCpu, entry->layer()) !=
             wanted.expertsOnCpu.end())
       return place;
