@@ -204,13 +204,16 @@ std::vector<Belief> beliefsOf(const moec::CompileReport &report) {
   return beliefs;
 }
 
-unsigned expectBeliefs(const moec::CompileReport &report) {
-  std::vector<Belief> beliefs = beliefsOf(report);
-  for (const Belief &belief : beliefs)
-    EXPECT_NEAR(belief.placement / belief.plan, 1, kBelief)
+BeliefCount expectBeliefs(const moec::CompileReport &report, double most) {
+  BeliefCount count;
+  for (const Belief &belief : beliefsOf(report)) {
+    EXPECT_NEAR(belief.placement / belief.plan, 1, most)
         << belief.phase << ": the plan says " << belief.plan
         << " s, placement said " << belief.placement << " s";
-  return unsigned(beliefs.size());
+    ++count.compared;
+    count.beyond += std::abs(belief.placement / belief.plan - 1) > kBelief;
+  }
+  return count;
 }
 
 static double requestOf(const std::string &text) {

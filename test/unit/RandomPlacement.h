@@ -100,13 +100,18 @@ std::vector<Belief> beliefsOf(const moec::CompileReport &report);
 /// How far placement's predictions may be from what the plan adds up to.
 constexpr double kBelief = 0.01;
 
-/// Adds a failure where what placement predicted differs by more from what the
-/// plan adds up to; returns the number of comparisons. Where long steps stream
-/// experts, what is left of prefill has another length than what was predicted.
-unsigned expectBeliefs(const moec::CompileReport &report);
+struct BeliefCount {
+  unsigned compared = 0, beyond = 0; ///< `beyond`: by more than kBelief.
+};
 
-/// Predicted seconds of a request with 1024 prompt tokens and 256 generated
-/// tokens, for the placement and for two simple placements. Placements that do
+/// Adds a failure where what placement predicted differs by more than `most`
+/// from what the plan adds up to. Where long steps stream experts, what is left
+/// of prefill has another length than what was predicted.
+BeliefCount expectBeliefs(const moec::CompileReport &report,
+                          double most = kBelief);
+
+/// Predicted seconds of a request with mixed prompts and 256 generated tokens,
+/// for the placement and for two simple placements. Placements that do
 /// not fit have infinite seconds.
 struct Predicted {
   double own, onHost, classic;
