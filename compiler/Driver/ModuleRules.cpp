@@ -253,6 +253,7 @@ private:
                                         file.streamLine, kStreamKey);
       return;
     }
+    result.keepsExperts = true; // Shorter steps are not to stream.
     std::string more = fmt::format("--ubatch {}", file.streamFrom);
     if (file.streamFrom > model.context)
       more = fmt::format("--ctx {} {}", file.streamFrom, more);

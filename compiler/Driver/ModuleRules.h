@@ -43,7 +43,7 @@ struct ModuleRules {
   /// line and key that say so; 0: the file does not stream.
   int64_t streamFrom = 0;
   std::string streamSource;
-  /// Whether experts are to stay on the host in prompts too.
+  /// Whether the file wants experts on the host in all steps of a prompt.
   bool keepsExperts = false;
   std::vector<std::string> notes; ///< Parts of the rules that have no effect.
 };
