@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
+#include <vector>
 
 using namespace moert;
 
@@ -28,16 +29,19 @@ std::string_view wordAfter(std::string_view options, std::string_view name) {
 }
 
 /// Describes the requests for which placement chose devices.
-std::string typicalRequest(std::string_view options) {
+std::string typicalRequest(std::string_view options, uint32_t context) {
   std::string_view goal = wordAfter(options, "--optimize-for");
   std::string_view prompt = wordAfter(options, "--typical-prompt");
   std::string tokens = fmt::format("{} generated tokens", kTypicalGenerated);
   if (goal == "decode")
     return tokens;
+  std::vector<uint32_t> shortened;
+  for (int64_t tokens : kTypicalPrompts)
+    shortened.push_back(uint32_t(std::min<int64_t>(tokens, context)));
   std::string prompts =
       prompt.empty() || prompt == "mixed"
           ? fmt::format("a prompt of {} tokens, equally often",
-                        fmt::join(kTypicalPrompts, " or "))
+                        fmt::join(shortened, " or "))
           : fmt::format("a prompt of {} tokens", prompt);
   return goal == "prefill" ? prompts : prompts + ", and " + tokens;
 }
@@ -67,7 +71,8 @@ void modelGroup(Page &page, const fb::Plan &plan,
   if (!text(plan.options()).empty())
     page.line("options", escaped(text(plan.options())));
   if (count(plan.devices()) > 1)
-    page.line("placed for", escaped(typicalRequest(text(plan.options()))));
+    page.line("placed for",
+              escaped(typicalRequest(text(plan.options()), plan.context())));
   for (uint32_t i = 0; i < count(plan.files()); ++i) {
     const fb::File *file = plan.files()->Get(i);
     const bool isLoaded = file->kind() == fb::FileKind::Loaded;

@@ -216,7 +216,7 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::paths() const {
           Chain reduced = chain;
           // Where several devices work together, a GPU may need a little more
           // than with all layers alike.
-          constexpr int kTries = 4;
+          constexpr int kTries = 12;
           for (int i = 0; i < kTries && lessenRoom(reduced, path); ++i)
             path = ChainPaths(reduced, {parts, perHostByte}).fastest(gpus);
           if (path.seconds < std::numeric_limits<double>::infinity())

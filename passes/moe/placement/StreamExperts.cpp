@@ -49,8 +49,14 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
                             "devices with --place");
       return signalPassFailure();
     }
-    if (from <= phaseOf(prefill).getMaxTokens() &&
-        failed(stream(module, prefill, *target, from, predicted)))
+    const int64_t most = phaseOf(prefill).getMaxTokens();
+    if (from > most)
+      return addNote(module, ofSource() +
+                                 "experts stay on the CPU in all steps, which "
+                                 "have at most " +
+                                 tokens(most) + "; --ubatch " + Twine(from) +
+                                 " makes longer ones");
+    if (failed(stream(module, prefill, *target, from, predicted)))
       signalPassFailure();
   }
 

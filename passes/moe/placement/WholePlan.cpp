@@ -86,7 +86,8 @@ moe::chooseWholePlan(ModuleOp module, ArrayRef<moec::TargetDesc> targets,
   const int64_t usual = best->stepTokens;
   const double without = request(*best);
   auto gains = [&](const WholePlan &plan) {
-    return plan.choice.fits && (isAsked || request(plan) <= kGain * without);
+    return plan.choice.fits && (isAsked || (plan.choice.predicted.streams &&
+                                            request(plan) <= kGain * without));
   };
   // Longer steps stream each expert for more tokens, but need more memory.
   bool isFound = false;
