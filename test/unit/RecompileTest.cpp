@@ -77,7 +77,7 @@ TEST_F(RecompileTest, KeepsOnlyOptionsThatShapedThePlan) {
 
 TEST_F(RecompileTest, LeavesOutDefaults) {
   sample_.builder.plan.options =
-      "--target native --ctx 0 --ubatch auto --kv-type auto --weights pack";
+      "--target native --ctx 0 --kv-type auto --weights pack";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
             lead_ + "moec compile MODEL --weights pack -o plan.fb");
 }
