@@ -111,7 +111,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
     EXPECT_LE(0.99 * predictedBy(*report)->own, predicted->own)
         << remark << "\nwith more memory: " << remarkOf(*report, "predicted ");
   }
-  EXPECT_LE(beyond, believed / 40);
+  EXPECT_LE(beyond, believed / 20);
   EXPECT_GT(compiled, kPlacementRandomSeeds / 2);
   EXPECT_GT(withGpu, kPlacementRandomSeeds / 4);
   EXPECT_GT(compared, kPlacementRandomSeeds / 4);
