@@ -350,7 +350,7 @@ private:
     members.swap(moved);
   }
 
-  /// Returns the bytes that the allocator of the C library takes for so many
+  /// Returns the bytes of memory that malloc() uses for a request of this many
   /// bytes.
   static constexpr size_t allocated(size_t bytes) {
     return std::max<size_t>(32, (bytes + 8 + 15) / 16 * 16);

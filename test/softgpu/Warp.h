@@ -152,7 +152,7 @@ struct Launch {
   /// Number of times that each op was executed.
   std::vector<uint64_t> executed;
   Counters counters;
-  /// Number of instructions, which is also the clock.
+  /// Number of executed instructions, by which time is counted.
   uint64_t instructions = 0;
   bool isChecked = true, isCounting = true;
   /// Belongs to the caller; null if not wanted.

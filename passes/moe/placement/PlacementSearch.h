@@ -22,8 +22,8 @@
 //    other experts stay on the host: any number of the first experts of two
 //    layers of a GPU, or the experts that a router profile counts most often.
 //
-// The search sees one graph. Forms of attention are chosen for the device that
-// moe-try-placement expects for attention.
+// Forms of attention are part of the graph: an assignment has those of the
+// device that its attention gets (kAbsent).
 //
 //===----------------------------------------------------------------------===//
 
